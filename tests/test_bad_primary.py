@@ -25,9 +25,9 @@ def fake():
     fake.listener.close()
 
 
-@pytest.fixture
-def replica(start_server):
-    return start_server(proactor_threads=2, repl_timeout=60)
+@pytest.fixture(params=["disabled", "swapdb"])
+def replica(start_server, request):
+    return start_server(proactor_threads=2, repl_timeout=60, repl_diskless_load=request.param)
 
 
 def send_all(link, data):

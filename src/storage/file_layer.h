@@ -28,8 +28,13 @@ class OutputFile {
 // Suspends: ReadAt.
 class InputFile {
  public:
+  static constexpr uint64_t kSizeUnknown = uint64_t{1} << 62;
+
   virtual ~InputFile() = default;
   virtual uint64_t size() const = 0;  // bytes
+  // It comes from elsewhere while it is read, from its beginning on. Until its end its size is what
+  // somebody says, or kSizeUnknown.
+  virtual bool is_stream() const { return false; }
   // Fills [out, out + size); `*read` is less than `size` only at the file's end.
   [[nodiscard]] virtual std::error_code ReadAt(uint64_t offset, char* out, size_t size,
                                                size_t* read) = 0;

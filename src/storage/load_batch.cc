@@ -37,9 +37,10 @@ void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const Ent
   made_.push_back(std::move(value));
 }
 
-std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits, LoadProgress* progress) {
-  for (const Entry& entry : entries_) shard.db(entry.db_index).Prefetch(entry.hash);
-  for (const Entry& entry : entries_) shard.db(entry.db_index).PrefetchSlot(entry.hash);
+std::string LoadBatch::LoadInto(DatabaseSet& databases, const RdbLimits& limits,
+                                LoadProgress* progress) {
+  for (const Entry& entry : entries_) databases.Make(entry.db_index).Prefetch(entry.hash);
+  for (const Entry& entry : entries_) databases.Make(entry.db_index).PrefetchSlot(entry.hash);
   std::string error;
   std::string_view rest = bytes_;
   const auto take = [&rest](size_t count) {
@@ -71,7 +72,7 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits, LoadProgr
         break;
       }
     }
-    if (!shard.db(entry.db_index)
+    if (!databases.Make(entry.db_index)
              .Load(KeyProbe(key, entry.hash), std::move(value), entry.facts.deadline_ms,
                    entry.facts.is_sticky)) {
       error = KeyTwiceError(key);
@@ -79,7 +80,7 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits, LoadProgr
     }
     ++loaded;
     if (entry.db_index == 0 && !entry.facts.memcached.is_default()) {
-      shard.memcached().Put(key, entry.facts.memcached);
+      databases.memcached().Put(key, entry.facts.memcached);
     }
   }
   bytes_.clear();

@@ -11,7 +11,7 @@
 
 #include "core/rdb/rdb_value.h"
 #include "core/table/compact_value.h"
-#include "engine/keyspace/shard.h"
+#include "engine/keyspace/database.h"
 #include "storage/entry_writer.h"
 
 namespace dfly {
@@ -32,9 +32,10 @@ class LoadBatch {
   void Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
            CompactValue value);
 
-  // Puts all into the shard and is empty then; `progress` counts it. An empty text, or what is
-  // wrong. On the shard's thread.
-  [[nodiscard]] std::string LoadInto(Shard& shard, const RdbLimits& limits, LoadProgress* progress);
+  // Puts all into a shard's databases and is empty then; `progress` counts it. An empty text, or
+  // what is wrong. On the shard's thread.
+  [[nodiscard]] std::string LoadInto(DatabaseSet& databases, const RdbLimits& limits,
+                                     LoadProgress* progress);
 
  private:
   // Enough for misses to overlap; little enough to be still in the cache of who reads it.

@@ -102,18 +102,23 @@ bool RdbFileReader::Fetch(size_t count) {
   SumTaken();
   ahead_.erase(0, summed_);
   summed_ = 0;
-  const size_t have = ahead_.size();
   const size_t want = std::min<uint64_t>(std::max(count, kAheadBytes), left());
-  ahead_.resize(want);
-  size_t read = 0;
-  if (const auto error = file_->ReadAt(ahead_end_, ahead_.data() + have, want - have, &read)) {
-    window_ = {};
-    return Fail(error.message());
+  while (ahead_.size() < want) {
+    // `count` may be a lie, if the size is not known: there is no room for more than has come.
+    const size_t have = ahead_.size();
+    const size_t part = std::min(want - have, std::max(kAheadBytes, have));
+    ahead_.resize(have + part);
+    size_t read = 0;
+    if (const auto error = file_->ReadAt(ahead_end_, ahead_.data() + have, part, &read)) {
+      window_ = {};
+      return Fail(error.message());
+    }
+    ahead_end_ += read;
+    ahead_.resize(have + read);
+    if (read < part) break;
   }
-  ahead_end_ += read;
-  ahead_.resize(have + read);
   window_ = ahead_;
-  return read == want - have || Fail("the file is shorter than it was when it was opened");
+  return window_.size() >= count || Fail("the file is shorter than it should be");
 }
 
 std::optional<std::string_view> RdbFileReader::TakeBeyond(size_t count) {

@@ -121,13 +121,15 @@ class SnapshotLoader::StreamLoader {
   // Keys are many times larger than what says how many there are, so that may be believed only as
   // far as there are bytes for them.
   void Reserve() {
+    if (!loader_.may_reserve_) return;
     const uint64_t possible = loader_.progress_.bytes_total / kEntryBytesMin;
     const int db_index = entries_.db_index();
     if (entries_.keys() > possible || db_index >= shards_.db_count()) return;
     const uint64_t keys = entries_.keys() / shards_.size();
     const uint64_t deadlines = std::min(entries_.keys(), entries_.deadlines()) / shards_.size();
     if (keys < kKeysReservedMin) return;
-    shards_.AwaitOnAll([&](Shard& shard) { shard.db(db_index).Reserve(keys, deadlines); });
+    shards_.AwaitOnAll(
+        [&](Shard& shard) { loader_.TargetOf(shard).Make(db_index).Reserve(keys, deadlines); });
   }
 
   // Before the first key asks for its place.
@@ -172,11 +174,11 @@ class SnapshotLoader::StreamLoader {
       }
       if (is_due) return LeaveOut();
       if (is_next_here) {
-        Shard& shard = shards_.local(id);
-        const bool is_new = shard.db(db_index).Load(KeyProbe(key, hash), std::move(made),
-                                                    facts.deadline_ms, facts.is_sticky);
+        DatabaseSet& databases = loader_.TargetOf(shards_.local(id));
+        const bool is_new = databases.Make(db_index).Load(KeyProbe(key, hash), std::move(made),
+                                                          facts.deadline_ms, facts.is_sticky);
         if (db_index == 0 && !facts.memcached.is_default()) {
-          shard.memcached().Put(key, facts.memcached);
+          databases.memcached().Put(key, facts.memcached);
         }
         if (!is_new) return KeyTwiceError(key);
         ++loaded_;
@@ -209,7 +211,8 @@ class SnapshotLoader::StreamLoader {
     if (lane.batches[i].empty()) return "";
     const auto load = [this, &lane, i, id] {
       ShardTurn turn(shards_.local(id));
-      lane.errors[i] = lane.batches[i].LoadInto(turn.shard(), limits_, &loader_.progress_);
+      lane.errors[i] =
+          lane.batches[i].LoadInto(loader_.TargetOf(turn.shard()), limits_, &loader_.progress_);
     };
     if (shards_.is_local(id)) {
       load();
@@ -284,13 +287,21 @@ std::string SnapshotLoader::Load(const SnapshotPath& path) {
 }
 
 std::string SnapshotLoader::LoadRdbPart(const std::string& path, uint64_t* end) {
-  Begin();
   std::unique_ptr<InputFile> file;
   if (auto error = files_.Open(path, &file)) {
     return fmt::format("{}: {}", path, error.message());
   }
-  progress_.bytes_total.fetch_add(file->size(), std::memory_order_relaxed);
-  RdbFileReader source(path, std::move(file));
+  return LoadRdb(path, std::move(file), end);
+}
+
+std::string SnapshotLoader::LoadRdb(const std::string& name, std::unique_ptr<InputFile> file,
+                                    uint64_t* end) {
+  Begin();
+  if (const uint64_t size = file->size(); size != InputFile::kSizeUnknown) {
+    progress_.bytes_total.fetch_add(size, std::memory_order_relaxed);
+  }
+  may_reserve_ = !file->is_stream();
+  RdbFileReader source(name, std::move(file));
   if (!source.Begin()) return source.error();
   EntryReader entries(&source, kStringMax, true, source.family());
   StreamLoader stream(this, &entries, false);

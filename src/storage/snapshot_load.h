@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,7 +19,7 @@ namespace dfly {
 
 // How far it is. Thread: any.
 struct LoadProgress {
-  std::atomic<uint64_t> bytes_total{0};
+  std::atomic<uint64_t> bytes_total{0};  // 0: not known
   std::atomic<uint64_t> bytes_read{0};
   std::atomic<uint64_t> keys{0};
   std::atomic<uint64_t> expired_keys{0};  // that were due, and left out
@@ -30,13 +31,16 @@ struct LoadProgress {
 // Suspends: Load.
 class SnapshotLoader {
  public:
-  // All must outlive it. REQUIRES: the shards are empty, and nobody else uses them.
+  // All must outlive it. REQUIRES: the shards are empty, and nobody else uses them, or LoadBeside.
   SnapshotLoader(ShardSet* shards, FileLayer* files, LoadProgress* progress)
       : shards_(*shards), files_(*files), progress_(*progress) {}
 
   // Keys whose time is over are not left out: what follows the snapshot may need them. So it is
   // with those that have a place in a stream.
   void KeepDueKeys() { keeps_due_keys_ = true; }
+
+  // It fills Shard::incoming, so what the shards have may be used meanwhile.
+  void LoadBeside() { is_beside_ = true; }
 
   // The seed by which its keys were hashed, if it knows one: with that it is loaded faster. None:
   // whatever is wrong with it, Load will tell. Before there are threads that hash. Suspends.
@@ -47,6 +51,9 @@ class SnapshotLoader {
   [[nodiscard]] std::string Load(const SnapshotPath& path);
   // The same with an RDB file of any name, which other bytes may follow: from `*end` on.
   [[nodiscard]] std::string LoadRdbPart(const std::string& path, uint64_t* end);
+  // The same with an open file; `name` is for errors. Its size may be unknown.
+  [[nodiscard]] std::string LoadRdb(const std::string& name, std::unique_ptr<InputFile> file,
+                                    uint64_t* end);
   const SnapshotExtras& extras() const { return extras_; }
 
  private:
@@ -64,7 +71,10 @@ class SnapshotLoader {
   LoadProgress& progress_;
   SnapshotExtras extras_;
   std::atomic<bool> has_failed_{false};
+  DatabaseSet& TargetOf(Shard& shard) const { return is_beside_ ? shard.incoming() : shard.live(); }
   bool keeps_due_keys_ = false;
+  bool is_beside_ = false;
+  bool may_reserve_ = true;
   int64_t now_ms_ = 0;
   std::optional<RdbLimits> limits_;
 };

@@ -71,6 +71,17 @@ class Store {
     return result;
   }
 
+  // What it has is in Shard::incoming then.
+  std::string LoadBeside(MemoryFiles* files, const std::string& rdb, size_t cut_at);
+  void EndLoad(bool takes) {
+    shards_.AwaitOnAll([takes](Shard& shard) {
+      takes ? shard.TakeIncoming() : shard.DropIncoming();
+      while (!shard.FreeStep(1000)) {
+      }
+      EXPECT_EQ(shard.used_bytes(), shard.live_bytes());
+    });
+  }
+
   std::string Load(MemoryFiles* files, SnapshotFormat format, SnapshotExtras* extras = nullptr) {
     SnapshotPath path{.directory = "", .name = "dump", .format = format};
     LoadProgress progress;
@@ -269,6 +280,72 @@ TEST_P(SnapshotSaveTest, TheOtherFormatStays) {
 }
 
 // It has what the shards have when they are locked for the cut, and no name yet.
+// A file that comes from elsewhere, in pieces; after `cut_at` bytes it breaks off.
+class Stream final : public InputFile {
+ public:
+  Stream(std::string bytes, size_t cut_at) : bytes_(std::move(bytes)), cut_at_(cut_at) {}
+
+  uint64_t size() const override { return is_over_ ? bytes_.size() : kSizeUnknown; }
+  bool is_stream() const override { return true; }
+  std::error_code ReadAt(uint64_t offset, char* out, size_t size, size_t* read) override {
+    *read = bytes_.copy(out, size, offset);
+    if (offset + *read > cut_at_) return std::make_error_code(std::errc::io_error);
+    is_over_ = *read < size;
+    return {};
+  }
+
+ private:
+  const std::string bytes_;
+  const size_t cut_at_;
+  bool is_over_ = false;
+};
+
+std::string Store::LoadBeside(MemoryFiles* files, const std::string& rdb, size_t cut_at) {
+  LoadProgress progress;
+  std::string error;
+  pool_.at(0)->AwaitFiber("load", [&] {
+    SnapshotLoader loader(&shards_, files, &progress);
+    loader.LoadBeside();
+    uint64_t end = 0;
+    error = loader.LoadRdb("the copy", std::make_unique<Stream>(rdb, cut_at), &end);
+    EXPECT_TRUE(!error.empty() || end == rdb.size());
+  });
+  return error;
+}
+
+TEST(LoadBesideTest, TheDataStaysUntilItIsTaken) {
+  MemoryFiles files;
+  Store source(2), store(3);
+  for (int i = 0; i < 5000; ++i) {
+    source.PutText(i % 3, fmt::format("key:{}", i), std::string(300, 'n'));
+    if (i % 5 == 0) store.PutText(i % 4, fmt::format("key:{}", i), "old");
+  }
+  ASSERT_EQ(source.Save(&files, SnapshotFormat::kRdb).error, "");
+  const std::string rdb = files.files.begin()->second;
+  const Model before = store.Content();
+  for (const size_t cut_at : {rdb.size() / 2, rdb.size() - 1, rdb.size()}) {
+    const bool is_whole = cut_at == rdb.size();
+    EXPECT_EQ(store.LoadBeside(&files, rdb, cut_at) == "", is_whole);
+    EXPECT_EQ(store.Content(), before);
+    store.EndLoad(is_whole);
+  }
+  EXPECT_EQ(store.Content(), source.Content());
+}
+
+// A length that is a lie costs no more memory than has come.
+TEST(LoadBesideTest, AStreamThatPromisesMuchIsCutOff) {
+  MemoryFiles files;
+  Store store(2);
+  std::string rdb = "REDIS0010";
+  rdb += '\0';
+  rdb += "\1k";
+  rdb += std::string("\x80\xff\xff\xff\xff", 5);
+  rdb += std::string(3'000'000, 'x');
+  const std::string error = store.LoadBeside(&files, rdb, rdb.size());
+  EXPECT_THAT(error, HasSubstr("shorter than it should be"));
+  store.EndLoad(false);
+}
+
 TEST(LogBaseTest, IsCutWhereItsLogBegins) {
   testing::RegisterRdbTypes();
   MemoryFiles files;

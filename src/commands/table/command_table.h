@@ -61,13 +61,15 @@ enum CommandFlag : uint32_t {
   kNotQueued = 1 << 18,       // executed between MULTI and EXEC
   kPushes = 1 << 19,          // its reply is messages, which CLIENT REPLY OFF does not drop
   kSubscribed = 1 << 20,      // allowed to a RESP2 client that is subscribed
-  kNoAsyncLoading = 1 << 21,  // as in Redis; here nothing is loaded while old data is served
+  kNoAsyncLoading = 1 << 21,  // refused while a replica loads a copy and serves its old data
   kAdminPort = 1 << 22,       // only for clients of that port (--restricted_commands)
   kMemcached = 1 << 23,  // only for clients of memcached's protocol; others know no such command
   kProtected = 1 << 24,  // only for those whom --enable_debug_command or _module_command allows it
   // As in Redis: it may write, or does what replicas have to hear of. CLIENT PAUSE WRITE holds it,
   // and scripts that only read may not call it. Not in COMMAND INFO.
   kMayReplicate = 1 << 25,
+  // Allowed in spite of kNoAsyncLoading, as it ends that load. Not in COMMAND INFO.
+  kEndsAsyncLoading = 1 << 26,
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

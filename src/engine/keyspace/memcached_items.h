@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/text/hash.h"
 #include "engine/keyspace/key_events.h"
@@ -114,6 +115,13 @@ class MemcachedItems {
   void Clear() {
     items_ = {};
     key_bytes_ = 0;
+  }
+
+  // What `other` knows of keys takes the place of what is here. Counts stay, and so do the numbers
+  // that were given out.
+  void TakeItems(MemcachedItems& other) {
+    items_ = std::exchange(other.items_, {});
+    key_bytes_ = std::exchange(other.key_bytes_, 0);
   }
 
   size_t bytes() const { return key_bytes_ + helio::MapBytes(items_); }

@@ -10,34 +10,15 @@ namespace dfly {
 
 // Both are here, as they take long to compile where a header has them.
 Shard::Shard(uint32_t id, int db_count, size_t string_max)
-    : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
+    : id_(id), string_max_(string_max), live_(db_count, this) {}
 
 Shard::~Shard() = default;
 
-Database& Shard::db(int index) {
-  DCHECK_GE(index, 0);
-  DCHECK_LT(index, db_count());
-  std::unique_ptr<Database>& database = databases_[static_cast<size_t>(index)];
-  if (database == nullptr) {
-    ChangeListener* listener = this;
-    database = std::make_unique<Database>(index, listener);
-    made_end_ = std::max(made_end_, static_cast<size_t>(index) + 1);
-  }
-  return *database;
-}
-
-size_t Shard::live_bytes() const {
-  size_t bytes = memcached_.bytes();
-  for (const auto& database : made()) {
-    if (database != nullptr) bytes += database->bytes();
-  }
-  return bytes;
-}
-
 size_t Shard::used_bytes() const {
-  size_t bytes = live_bytes();
+  size_t bytes = live_bytes() + reaper_.bytes();
+  if (incoming_ != nullptr) bytes += incoming_->bytes();
   for (const auto& database : doomed_) bytes += database->bytes();
-  return bytes + reaper_.bytes();
+  return bytes;
 }
 
 void Shard::OnMutation(const Mutation& mutation) {
@@ -48,8 +29,8 @@ void Shard::OnMutation(const Mutation& mutation) {
       watches_.Touch(db_index, key);
     if (tracker_ != nullptr) [[unlikely]]
       tracker_->OnKeyChanged(id_, key, by);
-    if (!memcached_.empty() && db_index == 0) [[unlikely]]
-      memcached_.OnChanged(key, event);
+    if (!memcached().empty() && db_index == 0) [[unlikely]]
+      memcached().OnChanged(key, event);
   }
   if (!waiters_.empty() && kind != MutationKind::kAside) [[unlikely]]
     waiters_.OnChanged(db_index, key);
@@ -85,9 +66,9 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
 }
 
 void Shard::Flush(int index, FlushMode mode) {
-  std::unique_ptr<Database> old = std::move(databases_[static_cast<size_t>(index)]);
+  std::unique_ptr<Database> old = live_.Take(index);
   if (old == nullptr) return;
-  if (index == 0) memcached_.Clear();
+  if (index == 0) memcached().Clear();
   if (!watches_.empty()) {
     watches_.TouchIf([&](const KeyName& name) {
       return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
@@ -97,8 +78,10 @@ void Shard::Flush(int index, FlushMode mode) {
   stats_.changes += old->size();
   Tell({.db_index = index, .key = {}, .kind = MutationKind::kFlushed, .changes = old->size()});
   // What a cut has is freed when it was written.
-  if (mode == FlushMode::kAsync || old->is_being_cut()) doomed_.push_back(std::move(old));
+  if (mode == FlushMode::kAsync || old->is_being_cut()) Doom(std::move(old));
 }
+
+void Shard::Doom(std::unique_ptr<Database> database) { doomed_.push_back(std::move(database)); }
 
 void Shard::FlushAll(FlushMode mode) {
   for (int i = 0; i < db_count(); ++i) Flush(i, mode);
@@ -149,18 +132,57 @@ void Shard::SwapDatabases(int first, int second) {
       return first != second && (exists(first, name) || exists(second, name));
     });
   }
-  if (first == 0 || second == 0) memcached_.Clear();
-  made_end_ = std::max(made_end_, static_cast<size_t>(std::max(first, second)) + 1);
-  std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
-  for (int index : {first, second}) {
-    if (Database* database = FindDb(index)) database->set_index(index);
-    waiters_.OnChangedAll(index);
-  }
+  if (first == 0 || second == 0) memcached().Clear();
+  live_.Swap(first, second);
+  for (int index : {first, second}) waiters_.OnChangedAll(index);
   Tell({.db_index = first,
         .key = {},
         .kind = MutationKind::kSwapped,
         .changes = 0,
         .other_db = second});
+}
+
+DatabaseSet& Shard::incoming() {
+  if (incoming_ == nullptr) {
+    ChangeListener* const listener = this;
+    incoming_ = std::make_unique<DatabaseSet>(db_count(), listener);
+  }
+  return *incoming_;
+}
+
+void Shard::TakeIncoming() {
+  DatabaseSet& old = incoming();
+  live_.SwapAll(old);
+  live_.memcached().TakeItems(old.memcached());
+  if (!watches_.empty()) {
+    const auto has = [](const DatabaseSet& set, const KeyName& name) {
+      const Database* const database = set.Find(name.db_index);
+      return database != nullptr && database->Find(KeyProbe(name.key, HashKey(name.key)));
+    };
+    watches_.TouchIf([&](const KeyName& name) { return has(old, name) || has(live_, name); });
+  }
+  for (int i = 0; i < db_count(); ++i) {
+    if (!waiters_.empty()) waiters_.OnChangedAll(i);  // some wait for keys that are there
+    const Database* const gone = old.Find(i);
+    if (gone == nullptr) continue;
+    stats_.changes += gone->size();
+    Tell({.db_index = i, .key = {}, .kind = MutationKind::kFlushed, .changes = gone->size()});
+  }
+  // While nobody saw them, the clock of expiry was not theirs.
+  for (const auto& database : made()) {
+    if (database != nullptr) {
+      next_deadline_ms_ = std::min(next_deadline_ms_, database->TellDeadline());
+    }
+  }
+  DropIncoming();
+}
+
+void Shard::DropIncoming() {
+  if (incoming_ == nullptr) return;
+  for (int i = 0; i < db_count(); ++i) {
+    if (std::unique_ptr<Database> database = incoming_->Take(i)) Doom(std::move(database));
+  }
+  incoming_ = nullptr;
 }
 
 void Shard::CheckInvariants() const {

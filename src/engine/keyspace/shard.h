@@ -83,17 +83,19 @@ class Shard final : private ChangeListener {
   uint32_t id() const { return id_; }
   size_t string_max() const { return string_max_; }
   void set_string_max(size_t bytes) { string_max_ = bytes; }
-  int db_count() const { return static_cast<int>(databases_.size()); }
+  int db_count() const { return live_.count(); }
   // Made at its first use. REQUIRES: 0 <= index < db_count().
-  Database& db(int index);
+  Database& db(int index) { return live_.Make(index); }
   // Null if nothing was ever in it. REQUIRES: as above.
-  const Database* FindDb(int index) const { return databases_[static_cast<size_t>(index)].get(); }
-  Database* FindDb(int index) { return databases_[static_cast<size_t>(index)].get(); }
+  const Database* FindDb(int index) const { return live_.Find(index); }
+  Database* FindDb(int index) { return live_.Find(index); }
+  // All that clients see.
+  DatabaseSet& live() { return live_; }
 
-  // Exact: all databases, and what waits to be freed.
+  // Exact: all databases, those of incoming() as well, and what waits to be freed.
   size_t used_bytes() const;
-  // The same without what waits to be freed.
-  size_t live_bytes() const;
+  // Of what clients see: without the rest of these.
+  size_t live_bytes() const { return live_.bytes(); }
 
   // What a snapshot that is being written keeps of it: not in used_bytes().
   size_t snapshot_bytes() const { return snapshot_bytes_; }
@@ -114,8 +116,8 @@ class Shard final : private ChangeListener {
   void set_keeps_due(bool keeps) { keeps_due_ = keeps; }
 
   WatchTable& watches() { return watches_; }
-  MemcachedItems& memcached() { return memcached_; }
-  const MemcachedItems& memcached() const { return memcached_; }
+  MemcachedItems& memcached() { return live_.memcached(); }
+  const MemcachedItems& memcached() const { return live_.memcached(); }
   WaiterTable& waiters() { return waiters_; }
   // TxQueue::Arm and Cancel, and what follows when locks end without a hop.
   void Arm(TxEntry* entry) {
@@ -195,10 +197,21 @@ class Shard final : private ChangeListener {
   // Frees about `budget` of the keys, or members, put aside. True when nothing is left to do.
   bool FreeStep(size_t budget);
 
+  // --- A load beside the data ---
+
+  // What a load fills while clients go on with live(). Nobody else sees it: no clock, no eviction
+  // and no cut reaches it. Made at its first use.
+  DatabaseSet& incoming();
+  // It takes the place of all that clients see, which is put aside for FreeStep. REQUIRES: as for a
+  // flush of all databases. NoteFlushed is the caller's.
+  void TakeIncoming();
+  // Puts it aside for FreeStep, if there is one.
+  void DropIncoming();
+
   // FreeStep has something to do.
   bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
   // used_bytes() are more than live_bytes().
-  bool has_pending() const { return !doomed_.empty() || !reaper_.empty(); }
+  bool has_pending() const { return !doomed_.empty() || !reaper_.empty() || incoming_ != nullptr; }
   // Keys, and large values, that wait to be freed.
   size_t pending_objects() const;
   // A cut of one of its databases is going on.
@@ -229,10 +242,9 @@ class Shard final : private ChangeListener {
       mutation_listener_->OnMutation(id_, mutation);
   }
 
-  // Those that there have ever been: most are never used, and they are looked at all the time.
-  std::span<const std::unique_ptr<Database>> made() const {
-    return std::span(databases_).first(made_end_);
-  }
+  std::span<const std::unique_ptr<Database>> made() const { return live_.made(); }
+  // A database that nobody uses any more waits for FreeStep.
+  void Doom(std::unique_ptr<Database> database);
 
   // The first of doomed_ that no cut needs.
   std::vector<std::unique_ptr<Database>>::const_iterator FindFreeable() const;
@@ -244,7 +256,6 @@ class Shard final : private ChangeListener {
   CutGuard* cut_guard_ = nullptr;
   bool keeps_due_ = false;
   WatchTable watches_;
-  MemcachedItems memcached_;
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
   MutationListener* mutation_listener_ = nullptr;
@@ -252,8 +263,8 @@ class Shard final : private ChangeListener {
   ReadTracker* tracker_ = nullptr;
   TurnEnd* turn_end_ = nullptr;
   uint64_t flush_count_ = 0;
-  std::vector<std::unique_ptr<Database>> databases_;
-  size_t made_end_ = 0;                            // all behind it are null
+  DatabaseSet live_;
+  std::unique_ptr<DatabaseSet> incoming_;          // null: nothing is loaded beside the data
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t snapshot_bytes_ = 0;
   size_t expire_next_ = 0;  // the database whose turn it is

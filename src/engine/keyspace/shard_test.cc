@@ -28,6 +28,17 @@ class ShardTest : public ::testing::Test {
     }
   }
 
+  void LoadBeside(int db, int count, int64_t deadline_ms) {
+    for (int i = 0; i < count; ++i) {
+      const std::string key = KeyOf(i);
+      CompactValue value;
+      value.SetString("another value, which does not fit inline either");
+      EXPECT_TRUE(shard_.incoming().Make(db).Load(
+          KeyProbe(key, HashKey(key)), std::move(value),
+          deadline_ms == 0 ? std::nullopt : std::optional(deadline_ms), false));
+    }
+  }
+
   Shard shard_{0, 16};
 };
 
@@ -172,6 +183,74 @@ TEST_F(ShardTest, ALargeValueIsFreedInStepsThatItAccountsFor) {
   EXPECT_GT(steps, 5);
   EXPECT_EQ(shard_.used_bytes(), empty);
   EXPECT_FALSE(shard_.needs_steps());
+}
+
+TEST_F(ShardTest, WhatIsLoadedBesideTheDataIsSeenByNobodyUntilItIsTaken) {
+  Fill(0, 1000, kNow + 1000);
+  Fill(1, 10);
+  shard_.memcached().Put(KeyOf(1), {.client_flags = 7});
+  ++shard_.memcached().stats().sets;
+  const size_t before = shard_.used_bytes();
+  LoadBeside(0, 500, kNow + 50);
+  LoadBeside(3, 1, 0);
+  shard_.incoming().memcached().Put(KeyOf(2), {.client_flags = 8});
+
+  EXPECT_EQ(shard_.db(0).size(), 1000u);
+  EXPECT_EQ(shard_.FindDb(3), nullptr);
+  EXPECT_EQ(shard_.live_bytes(), before);
+  EXPECT_GT(shard_.used_bytes(), before);
+  EXPECT_TRUE(shard_.has_pending());
+  EXPECT_FALSE(shard_.needs_to_free());
+  EXPECT_EQ(shard_.ExpireStep(kNow + 100, 1 << 20).expired, 0u);
+  shard_.CheckInvariants();
+
+  shard_.TakeIncoming();
+  EXPECT_EQ(shard_.db(0).size(), 500u);
+  EXPECT_EQ(shard_.FindDb(1), nullptr);
+  EXPECT_EQ(shard_.db(3).size(), 1u);
+  EXPECT_EQ(shard_.memcached().Find(KeyOf(1)).client_flags, 0u);
+  EXPECT_EQ(shard_.memcached().Find(KeyOf(2)).client_flags, 8u);
+  EXPECT_EQ(shard_.memcached().stats().sets, 1u);
+  shard_.CheckInvariants();
+  EXPECT_EQ(shard_.pending_objects(), 1010u);
+  int steps = 1;
+  while (!shard_.FreeStep(100)) ++steps;
+  EXPECT_GE(steps, 2);
+  EXPECT_EQ(shard_.used_bytes(), shard_.live_bytes());
+  EXPECT_FALSE(shard_.has_pending());
+  EXPECT_EQ(shard_.ExpireStep(kNow + 100, 1 << 20).expired, 500u);
+}
+
+TEST_F(ShardTest, WhatIsLoadedBesideTheDataIsDropped) {
+  Fill(0, 10);
+  const size_t before = shard_.used_bytes();
+  shard_.DropIncoming();
+  EXPECT_EQ(shard_.used_bytes(), before);
+  LoadBeside(0, 1000, kNow + 50);
+  LoadBeside(2, 1000, 0);
+  shard_.DropIncoming();
+  EXPECT_TRUE(shard_.needs_to_free());
+  while (!shard_.FreeStep(100)) {
+  }
+  EXPECT_EQ(shard_.used_bytes(), before);
+  EXPECT_EQ(shard_.db(0).size(), 10u);
+  // Nothing of it is there when the next load begins.
+  EXPECT_TRUE(shard_.incoming().made().empty());
+}
+
+TEST_F(ShardTest, WatchesHearOfTheChangeIfTheirKeyWasThereOrIs) {
+  const char* const keys[] = {"both", "old", "new", "none"};
+  ShardContext cx(shard_, 0, kNow);
+  for (const char* key : {"both", "old"}) cx.SetString(key, "v");
+  for (uint64_t i = 0; i < 4; ++i) shard_.watches().Watch(i, 0, keys[i]);
+  for (const std::string key : {"both", "new"}) {
+    CompactValue value;
+    value.SetString("v");
+    EXPECT_TRUE(shard_.incoming().Make(0).Load(KeyProbe(key, HashKey(key)), std::move(value),
+                                               std::nullopt, false));
+  }
+  shard_.TakeIncoming();
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(shard_.watches().is_touched(i), i != 3) << keys[i];
 }
 
 TEST_F(ShardTest, SwapsDatabases) {

@@ -9,24 +9,32 @@
 
 namespace dfly {
 
-std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,
-                                         bool holds_locks, const std::vector<std::string>& sources,
-                                         FunctionStore::Policy policy) {
+std::optional<std::string> CompileLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                            bool holds_locks,
+                                            const std::vector<std::string>& sources,
+                                            std::vector<LibraryRef>* libraries) {
   FunctionStore& store = scripts.worker().server.functions;
-  std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;
     if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
     std::string error;
     {
       ScriptLoad load(&scripts, of, holds_locks);
-      libraries.push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
+      libraries->push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
     }
-    if (libraries.back() == nullptr) return error;
+    if (libraries->back() == nullptr) return error;
     const helio::BoundedWait wait(helio::kItsTurn);
     helio::this_fiber::Yield();  // each may take some milliseconds
   }
-  return store.Add(libraries, policy);
+  return std::nullopt;
+}
+
+std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                         bool holds_locks, const std::vector<std::string>& sources,
+                                         FunctionStore::Policy policy) {
+  std::vector<LibraryRef> libraries;
+  auto error = CompileLibraries(scripts, of, holds_locks, sources, &libraries);
+  return error ? error : scripts.worker().server.functions.Add(libraries, policy);
 }
 
 }  // namespace dfly

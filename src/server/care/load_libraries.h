@@ -11,6 +11,13 @@
 
 namespace dfly {
 
+// Their code, which is not stored yet. Tells what stands against one of them. From a fiber of the
+// worker's thread. Suspends.
+std::optional<std::string> CompileLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                            bool holds_locks,
+                                            const std::vector<std::string>& sources,
+                                            std::vector<LibraryRef>* libraries);
+
 // All of them or, if something stands against one, none: then that is told. From a fiber of the
 // worker's thread. Suspends.
 std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,

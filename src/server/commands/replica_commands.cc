@@ -151,7 +151,7 @@ void RegisterReplicaCommands(CommandTable* table) {
   Command command{.name = "replicaof",
                   .coordinate = ReplicaOf,
                   .arity = 3,
-                  .flags = kAdmin | kNoScript | kStale | kNoAsyncLoading,
+                  .flags = kAdmin | kNoScript | kStale | kNoAsyncLoading | kEndsAsyncLoading,
                   .categories = kAclDangerous,
                   .docs = {"Makes this server a replica of another one, or a primary.", "5.0.0",
                            "server", "O(1)"}};

@@ -41,6 +41,12 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
   if ((gate & Settings::kLoadingGate) != 0 && (allowed & kLoading) == 0) {
     return std::string(kErrLoading);
   }
+  if ((gate & Settings::kAsyncLoadingGate) != 0) {
+    const uint32_t flags = is_exec ? session.multi->command_flags() : command.flags;
+    if ((flags & (kNoAsyncLoading | kEndsAsyncLoading)) == kNoAsyncLoading) {
+      return std::string(kErrLoading);
+    }
+  }
   if ((gate & Settings::kNoDiskGates) != 0) {
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
     if (writes || command.name == "ping") return MisconfError(server_.settings);

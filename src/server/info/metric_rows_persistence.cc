@@ -29,7 +29,7 @@ int64_t SecondsToLoad(const InfoFacts& facts) {
 // A lambda's value while a snapshot is loaded, and nothing at other times.
 template <auto kSource>
 MetricValue WhileLoading(const InfoFacts& facts) {
-  if (!facts.persistence.is_loading) return {};
+  if (!facts.persistence.is_loading && !facts.persistence.is_async_loading) return {};
   return Of<kSource>(facts);
 }
 
@@ -47,7 +47,9 @@ constexpr MetricRow kPersistence[] = {
      .place = 909,
      .help = "1: a snapshot is being loaded.",
      .value = Of<&PersistenceFacts::is_loading>},
-    {.info = "async_loading", .help = "Always 0.", .value = Always<0>},
+    {.info = "async_loading",
+     .help = "1: a replica loads a copy, and serves the data that it had before meanwhile.",
+     .value = Of<&PersistenceFacts::is_async_loading>},
     {.info = "current_cow_peak", .help = kNoForks, .value = Always<0>},
     {.info = "current_cow_size", .help = kNoForks, .value = Always<0>},
     {.info = "current_cow_size_age", .help = kNoForks, .value = Always<0>},

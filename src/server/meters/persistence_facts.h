@@ -11,6 +11,7 @@ namespace dfly {
 
 struct PersistenceFacts {
   bool is_loading = false;
+  bool is_async_loading = false;  // while clients see the data that there is
   bool is_saving = false;
   int64_t last_save_s = 0;  // Unix time of the last good one, or of the start
   bool is_last_ok = true;   // failures in the foreground do not count

@@ -112,6 +112,13 @@ struct TlsClientFiles {
 };
 
 // What the start says of replication.
+// repl-diskless-load: what a replica does with its data when a full copy has come.
+enum class CopyLoad : uint8_t {
+  kDisabled,   // the copy goes to a file, then the data goes, then the file is loaded
+  kOnEmptyDb,  // as kSwapDb if there is no data, else as kDisabled
+  kSwapDb,     // the data stays until the copy is loaded, as it comes, without a file
+};
+
 struct ReplicationOptions {
   uint64_t timeout_s = 0;  // repl-timeout
 
@@ -125,6 +132,7 @@ struct ReplicationOptions {
   bool serves_stale_data = true;
   uint32_t priority = 0;
   bool is_announced = true;
+  CopyLoad copy_load = CopyLoad::kDisabled;
   uint64_t retry_ms = 1'000;  // before a link that made no progress is tried again; tests have less
   std::string announce_ip = {};
   uint16_t announce_port = 0;  // 0: the one it has

@@ -18,6 +18,8 @@ struct Settings {
   static constexpr uint8_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
   static constexpr uint8_t kStaleGate = 32;     // all without kStale: a replica that has no primary
   static constexpr uint8_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
+  // Those with kNoAsyncLoading: a replica loads a copy beside its data.
+  static constexpr uint8_t kAsyncLoadingGate = 128;
   static constexpr uint8_t kNoDiskGates = kNoWritesGate | kNoLogGate;
   std::atomic<uint8_t> gate{0};
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none

@@ -666,12 +666,19 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   return "";
 }
 
-std::string AppendLog::BeginAnew() {
-  if (!is_on()) return "";
-  if (!AwaitChange()) return std::string(kIsChanging);
+std::string AppendLog::BeginAnew(const std::function<void()>& change) {
+  if (!is_on()) {
+    change();
+    return "";
+  }
+  if (!AwaitChange()) {
+    change();
+    return std::string(kIsChanging);
+  }
   std::string error;
   Change([&] {
     End();
+    change();
     error = Begin();
   });
   return error;

@@ -90,7 +90,12 @@ class AppendLog {
   [[nodiscard]] std::string Reload();
   // If it is on: what the shards have did not come from the log's units. It begins anew with that.
   // REQUIRES: as Reload. Suspends.
-  [[nodiscard]] std::string BeginAnew();
+  [[nodiscard]] std::string BeginAnew() {
+    return BeginAnew([] {});
+  }
+  // The same with what they have after `change`, which is called in any case. The log hears nothing
+  // of it. So the log on the disk is that of the old data until there is a new base.
+  [[nodiscard]] std::string BeginAnew(const std::function<void()>& change);
 
   // --- WAITAOF ---
 

@@ -34,14 +34,28 @@ std::string LoadAll(const std::vector<std::string>& sources, Policy policy) {
 
 }  // namespace
 
-std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras,
-                               const std::atomic<bool>& is_cancelled) {
-  for (const std::string& source : extras.scripts) {
+void AddScripts(ServerState& server, const std::vector<std::string>& sources) {
+  for (const std::string& source : sources) {
     std::string error;
     if (server.scripts.Add(source, false, &error) == nullptr) {
       LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
     }
   }
+}
+
+std::string CompileFunctions(ServerState& server, const std::vector<std::string>& sources,
+                             const std::atomic<bool>& is_cancelled, FunctionTableRef* functions) {
+  std::vector<LibraryRef> libraries;
+  auto error = CompileLibraries(RunningScripts::Here(), ScriptLoad::Of::kSnapshot,
+                                /*holds_locks=*/false, sources, &libraries);
+  if (is_cancelled) return "cancelled";
+  if (!error) error = server.functions.MakeTable(libraries, functions);
+  return error ? fmt::format("a function library is not one: {}", *error) : "";
+}
+
+std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras,
+                               const std::atomic<bool>& is_cancelled) {
+  AddScripts(server, extras.scripts);
   const std::string error = LoadAll(extras.functions, Policy::kFlush);
   if (!error.empty() && is_cancelled) return "cancelled";
   return error;

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "server/persistence/log_applier.h"
+#include "server/scripts/function_store.h"
 #include "storage/snapshot_extras.h"
 
 namespace dfly {
@@ -17,6 +19,16 @@ struct ServerState;
 // why it fails. On a fiber of a worker's thread. Suspends.
 [[nodiscard]] std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras,
                                              const std::atomic<bool>& is_cancelled);
+
+// The scripts alone. One that is none is left out, with a line in the log.
+void AddScripts(ServerState& server, const std::vector<std::string>& sources);
+
+// The libraries alone, as a table that FunctionStore::Replace takes. Until then all stays as it is.
+// As TakeSnapshotExtras.
+[[nodiscard]] std::string CompileFunctions(ServerState& server,
+                                           const std::vector<std::string>& sources,
+                                           const std::atomic<bool>& is_cancelled,
+                                           FunctionTableRef* functions);
 
 // While it is there no key expires by itself and none is evicted: the shards have what the log
 // says, which has the DEL of each key that was due or too much. It has to be there until units go

@@ -446,7 +446,10 @@ std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
     lock.LockAllShards(LockMode::kExclusive);
     CHECK(lock.Schedule());
     const helio::BoundedWait wait(kCopyLoad);
-    lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+    lock.Hop([](Shard& shard) {
+      shard.FlushAll(FlushMode::kAsync);
+      shard.NoteFlushed();
+    });
     SnapshotLoader loader(server_.shards.get(), options_.files, loading_.get());
     loader.KeepDueKeys();  // the primary says when they go
     uint64_t end = 0;
@@ -462,6 +465,29 @@ std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
   UpdateGate();
   if (error.empty()) facts_.changes_at_last_save = Changes();
   return error;
+}
+
+void Persistence::BeginBeside(LoadProgress* progress, bool serves) {
+  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);  // DEBUG RELOAD
+  beside_ = {.progress = progress, .begin_ns = helio::MonotonicNanos(), .serves = serves};
+  facts_.load_start_s = helio::UnixMillis() / 1000;
+  UpdateGate();
+}
+
+void Persistence::EndBeside() {
+  beside_.reset();
+  UpdateGate();
+}
+
+void Persistence::NoteBesideTaken() {
+  facts_.load_seconds = SecondsSince(beside_->begin_ns);
+  facts_.loaded_keys = beside_->progress->keys;
+  facts_.load_expired_keys = 0;
+  facts_.changes_at_last_save = Changes();
+}
+
+void Persistence::CancelBeside() {
+  if (beside_) beside_->progress->is_cancelled = true;
 }
 
 void Persistence::SetReplicaGates(uint8_t gates) {
@@ -505,7 +531,7 @@ void Persistence::OnSnapshotBehind(bool is_behind) {
 uint64_t Persistence::Changes() const { return server_.shards->changes(); }
 
 void Persistence::Tick() {
-  if (is_saving() || is_loading() || lock_ != nullptr) return;
+  if (is_saving() || is_loading() || beside_ || lock_ != nullptr) return;
   const int64_t now_s = helio::UnixMillis() / 1000;
   const int64_t before_s = std::exchange(last_tick_s_, now_s);
   if (cron_ && now_s / 60 != before_s / 60) {
@@ -532,7 +558,11 @@ void Persistence::UpdateGate() {
   uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
   gate |= replica_gates_;
   if (lacks_replicas_) gate |= Settings::kNoReplicasGate;
-  if (is_loading()) gate |= Settings::kLoadingGate;
+  if (is_loading()) {
+    gate |= Settings::kLoadingGate;
+  } else if (beside_) {
+    gate |= Settings::kAsyncLoadingGate;
+  }
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;
   }
@@ -584,11 +614,14 @@ PersistenceFacts Persistence::Facts() {
     facts.current_keys = saving_->progress.keys;
   }
   facts.is_loading = is_loading();
-  if (loading_ != nullptr) {
-    facts.load_bytes_total = loading_->bytes_total;
-    facts.load_bytes = loading_->bytes_read;
-    facts.loaded_keys = loading_->keys;
-    facts.load_expired_keys = loading_->expired_keys;
+  facts.is_async_loading = beside_ && !facts.is_loading;
+  const LoadProgress* progress = loading_.get();
+  if (progress == nullptr && beside_) progress = beside_->progress;
+  if (progress != nullptr) {
+    facts.load_bytes_total = progress->bytes_total;
+    facts.load_bytes = progress->bytes_read;
+    facts.loaded_keys = progress->keys;
+    facts.load_expired_keys = progress->expired_keys;
   }
   return facts;
 }

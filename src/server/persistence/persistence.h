@@ -82,6 +82,14 @@ class Persistence {
   // clients are told LOADING. Empty, or the error; then the shards are empty. `stream_db`: of
   // SnapshotExtras::place. From a fiber. REQUIRES: the caller has no locks. Suspends.
   [[nodiscard]] std::string LoadCopy(const std::string& path, int* stream_db);
+  // Of CopyBeside: a load beside the data begins and ends. `serves`: clients see the data
+  // meanwhile. Begin suspends.
+  void BeginBeside(LoadProgress* progress, bool serves);
+  void EndBeside();
+  // The copy has become the data.
+  void NoteBesideTaken();
+  // It ends soon, without a change.
+  void CancelBeside();
   // The gates that a replica has shut.
   void SetReplicaGates(uint8_t gates);
   // A primary has fewer good replicas than min-replicas-to-write.
@@ -136,7 +144,10 @@ class Persistence {
   // Shards of which a snapshot keeps more in memory than the disk takes. Thread: any.
   uint32_t shards_behind() const { return shards_behind_.load(std::memory_order_relaxed); }
   bool is_saving() const { return saving_ != nullptr; }
-  bool is_loading() const { return loading_ != nullptr || (has_load() && !was_loaded_); }
+  // Nobody is served meanwhile.
+  bool is_loading() const {
+    return loading_ != nullptr || (has_load() && !was_loaded_) || (beside_ && !beside_->serves);
+  }
   // One is being written: it waits for no locks, but for the disk only. Thread: any.
   bool is_writing() const { return is_writing_; }
   // The save that is under way waits for no locks any more.
@@ -208,6 +219,12 @@ class Persistence {
   LoadFn load_;
   bool was_loaded_ = false;
   std::unique_ptr<LoadProgress> loading_;
+  struct Beside {
+    LoadProgress* progress;
+    uint64_t begin_ns;
+    bool serves;
+  };
+  std::optional<Beside> beside_;  // while there is a CopyBeside
   std::shared_ptr<Saving> saving_;
   std::unique_ptr<Transaction> lock_;  // of SaveForStop
   bool is_stopping_ = false;

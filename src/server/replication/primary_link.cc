@@ -25,8 +25,9 @@
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
+#include "server/persistence/copy_beside.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/copy_reader.h"
+#include "server/replication/copy_source.h"
 #include "server/replication/psync_reply.h"
 #include "server/replication/replicas.h"
 
@@ -150,6 +151,7 @@ void PrimaryLink::EndLink() {
   state_ = State::kConnect;
   if (session_ != nullptr) session_->connection.CloseWhenSent();
   if (socket_ != nullptr) socket_->Abort(kIsOver);
+  persistence_.CancelBeside();
   changed_.NotifyAll();
 }
 
@@ -416,26 +418,94 @@ std::string PrimaryLink::Continue(const PsyncReply& reply) {
 std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   const uint64_t generation = generation_;
   LOG(INFO) << "the primary sends a full copy: " << reply.id << ", offset " << reply.offset;
+  CopySource source(&socket);
+  copy_ = &source;
   state_ = State::kSync;
-  copy_total_ = copy_read_ = 0;
-  copy_last_ns_ = helio::MonotonicNanos();
+  const std::string error = LoadsBeside() ? SwapCopy(source, reply) : CopyByFile(source, reply);
+  is_loading_ = false;
+  copy_ = nullptr;
+  return is_current(generation) ? error : std::string(kIsOver);
+}
+
+bool PrimaryLink::LoadsBeside() {
+  if (options_.copy_load != CopyLoad::kOnEmptyDb) return options_.copy_load == CopyLoad::kSwapDb;
+  std::atomic<bool> is_empty{true};
+  server_.shards->AwaitOnAll([&](Shard& shard) {
+    for (const auto& database : shard.live().made()) {
+      if (database != nullptr && database->size() != 0) is_empty = false;
+    }
+  });
+  return is_empty;
+}
+
+std::string PrimaryLink::CopyByFile(CopySource& source, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
   const std::string& directory = persistence_.directory();
   const std::string path = fmt::format("{}temp-{}.{}.rdb", directory.empty() ? "" : directory + "/",
                                        helio::UnixMillis() / 1000, getpid());
-  std::string error = ReceiveCopy(socket, path);
-  if (error.empty() && !is_current(generation)) error = kIsOver;
-  const bool is_here = error.empty();
-  if (is_here) error = LoadCopy(path);
+  std::string error = ReceiveCopy(source, path);
+  if (error.empty() && is_current(generation)) error = LoadCopy(path, reply);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     LOG(WARNING) << helio::LogText(path) << " cannot be removed";
   }
+  return error;
+}
+
+std::string PrimaryLink::LoadCopy(const std::string& path, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
+  can_continue_ = false;
+  replicas_.ForgetStream("a full copy replaces the data");
+  is_loading_ = true;
+  int db_index = 0;
+  const std::string error = persistence_.LoadCopy(path, &db_index);
   if (stops_) return std::string(kIsOver);
-  if (!is_here) return error;
-  if (std::string why = log_.BeginAnew(); !why.empty()) {
-    LOG(ERROR) << "the append-only log does not begin with the copy: " << helio::LogText(why);
-  }
-  if (!error.empty()) return error;
+  TellLog(log_.BeginAnew());
   if (!is_current(generation)) return std::string(kIsOver);
+  if (!error.empty()) {
+    retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
+    return fmt::format("the copy cannot be loaded, and there is no data any more: {}", error);
+  }
+  Adopt(reply, db_index);
+  return "";
+}
+
+std::string PrimaryLink::SwapCopy(CopySource& source, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
+  // As in Redis: an earlier state of the same data is better than none, but that of another stream
+  // may never have been this primary's.
+  const bool serves = helio::EqualsIgnoreCase(reply.id, ids_.id);
+  CopyBeside copy(&server_, &persistence_, serves);
+  is_loading_ = true;
+  std::unique_ptr<InputFile> file = source.OpenFile();
+  if (file == nullptr) return source.error();
+  uint64_t end = 0;
+  const std::string error = copy.Load(std::move(file), &end);
+  if (!is_current(generation)) return std::string(kIsOver);
+  if (error.empty()) (void)source.EndFile(end);
+  if (!source.error().empty()) return source.error();
+  if (!error.empty()) {
+    retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);
+    return fmt::format("the copy cannot be loaded, and the data stays as it was: {}", error);
+  }
+  bool is_taken = false;
+  TellLog(log_.BeginAnew([&] {
+    is_taken = copy.Take([&] {
+      // A promotion may have come while the locks did. From here on it is one of the copy.
+      if (!is_current(generation)) return false;
+      replicas_.ForgetStream("a full copy replaces the data");
+      Adopt(reply, copy.stream_db());
+      return true;
+    });
+  }));
+  return is_taken ? "" : std::string(kIsOver);
+}
+
+void PrimaryLink::TellLog(std::string_view error) {
+  if (error.empty()) return;
+  LOG(ERROR) << "the append-only log does not begin with the copy: " << helio::LogText(error);
+}
+
+void PrimaryLink::Adopt(const PsyncReply& reply, int db_index) {
   retry_ms_ = options_.retry_ms;
   durable_ = 0;
   applied_.clear();
@@ -443,44 +513,26 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   ids_.is_told = true;
   may_have_own_writes_ = !options_.is_read_only;
   offset_ = reply.offset;
+  db_index_ = db_index;
   can_continue_ = true;
-  return "";
 }
 
-std::string PrimaryLink::LoadCopy(const std::string& path) {
-  can_continue_ = false;
-  replicas_.ForgetStream("a full copy replaces the data");
-  is_loading_ = true;
-  const std::string error = persistence_.LoadCopy(path, &db_index_);
-  is_loading_ = false;
-  if (error.empty()) return "";
-  retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
-  return fmt::format("the copy cannot be loaded, and there is no data any more: {}", error);
-}
-
-std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path) {
+std::string PrimaryLink::ReceiveCopy(CopySource& source, const std::string& path) {
   std::unique_ptr<OutputFile> file;
   if (auto error = server_.options.persistence.files->Create(path, &file)) {
     return fmt::format("{}: {}", path, error.message());
   }
-  CopyReader reader;
   std::string rdb;
   auto status = CopyReader::Status::kMore;
   while (status == CopyReader::Status::kMore) {
-    if (!socket.AwaitBytes()) return socket.error();
-    size_t taken = 0;
     rdb.clear();
-    status = reader.Take(socket.received(), &rdb, &taken);
-    if (status == CopyReader::Status::kError) return reader.error();
-    socket.Consume(taken);
-    copy_total_ = reader.bytes_total();
-    copy_read_ = reader.bytes_read();
-    copy_last_ns_ = helio::MonotonicNanos();
+    status = source.Take(&rdb);
+    if (status == CopyReader::Status::kError) return source.error();
     if (rdb.empty()) continue;
     if (auto error = file->Write(rdb)) return fmt::format("{}: {}", path, error.message());
   }
   if (auto error = file->SyncAndClose()) return fmt::format("{}: {}", path, error.message());
-  LOG(INFO) << "the copy is here: " << copy_read_ << " bytes";
+  LOG(INFO) << "the copy is here: " << source.bytes_read() << " bytes";
   return "";
 }
 
@@ -615,10 +667,10 @@ PrimaryLinkFacts PrimaryLink::Facts() const {
     facts.last_io_s = SecondsSince(session_->connection.last_active_ns());
   }
   if (!facts.is_up && down_since_ns_ != 0) facts.down_since_s = SecondsSince(down_since_ns_);
-  if (facts.is_syncing) {
-    facts.copy_bytes_total = copy_total_;
-    facts.copy_bytes_read = copy_read_;
-    facts.copy_last_io_s = SecondsSince(copy_last_ns_);
+  if (copy_ != nullptr) {
+    facts.copy_bytes_total = copy_->bytes_total();
+    facts.copy_bytes_read = copy_->bytes_read();
+    facts.copy_last_io_s = SecondsSince(copy_->last_ns());
   }
   return facts;
 }

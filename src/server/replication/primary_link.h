@@ -2,7 +2,9 @@
 // The replica's side of replication: the link with its primary.
 //
 //   connect, handshake, PSYNC
-//     +FULLRESYNC   the copy goes to a file, the shards are emptied and filled from that
+//     +FULLRESYNC   the copy goes to a file, the shards are emptied and filled from that; or, with
+//                   repl-diskless-load, it is loaded beside the data as it comes, and takes its
+//                   place
 //     +CONTINUE     what this server has is enough
 //   the stream      the socket becomes a connection, whose client is the primary: its commands take
 //                   the way of every pipeline (server/dispatch/worker_primary.cc)
@@ -41,6 +43,7 @@
 namespace dfly {
 
 class AppendLog;
+class CopySource;
 class Persistence;
 class Replicas;
 class Session;
@@ -134,8 +137,18 @@ class PrimaryLink final : private PrimaryStreamOwner {
   std::string Synchronize(LinkSocket& socket);
   std::string Continue(const PsyncReply& reply);
   std::string FullCopy(LinkSocket& socket, const PsyncReply& reply);
-  std::string ReceiveCopy(LinkSocket& socket, const std::string& path);
-  std::string LoadCopy(const std::string& path);
+  // repl-diskless-load, and what there is, want that.
+  bool LoadsBeside();
+  // What is wrong with the copy is known before the data goes.
+  std::string CopyByFile(CopySource& source, const PsyncReply& reply);
+  std::string ReceiveCopy(CopySource& source, const std::string& path);
+  // Empties the shards and fills them from the file.
+  std::string LoadCopy(const std::string& path, const PsyncReply& reply);
+  // Loads the copy beside the data as it comes, and changes over to it.
+  std::string SwapCopy(CopySource& source, const PsyncReply& reply);
+  // What the shards have is that copy from now on.
+  void Adopt(const PsyncReply& reply, int db_index);
+  void TellLog(std::string_view error);  // of AppendLog::BeginAnew
   std::string RunStream(LinkSocket& socket);
   // Until then (monotonic), or something else is to be done.
   void AwaitRetry(uint64_t end_ns);
@@ -184,11 +197,9 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool is_loading_ = false;
   bool is_ours_ = false;  // the primary: it may say what no Redis knows
   uint64_t retry_ms_;
-  std::string last_error_;      // that is in the log
-  uint64_t down_since_ns_ = 0;  // 0: never up
-  uint64_t copy_total_ = 0;
-  uint64_t copy_read_ = 0;
-  uint64_t copy_last_ns_ = 0;
+  std::string last_error_;            // that is in the log
+  uint64_t down_since_ns_ = 0;        // 0: never up
+  const CopySource* copy_ = nullptr;  // while a full copy comes
 
   ReplicationIds& ids_;
   int64_t offset_ = 0;

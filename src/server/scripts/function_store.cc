@@ -80,12 +80,30 @@ std::optional<std::string> FunctionStore::Add(const std::vector<LibraryRef>& lib
   if (policy == Policy::kReplace) {
     for (const LibraryRef& library : libraries) all.erase(library->code->name);
   }
+  if (auto error = Join(libraries, &all)) return error;
+  return Set(std::move(all));
+}
+
+std::optional<std::string> FunctionStore::Join(const std::vector<LibraryRef>& libraries,
+                                               Libraries* all) {
   for (const LibraryRef& library : libraries) {
-    if (!all.try_emplace(library->code->name, library).second) {
+    if (!all->try_emplace(library->code->name, library).second) {
       return fmt::format("ERR Library {} already exists", library->code->name);
     }
   }
-  return Set(std::move(all));
+  return {};
+}
+
+std::optional<std::string> FunctionStore::MakeTable(const std::vector<LibraryRef>& libraries,
+                                                    FunctionTableRef* table) {
+  Libraries all;
+  if (auto error = Join(libraries, &all)) return error;
+  return MakeTable(std::move(all), table);
+}
+
+void FunctionStore::Replace(FunctionTableRef table) {
+  std::lock_guard guard(lock_);
+  SetTable(std::move(table));
 }
 
 bool FunctionStore::Delete(std::string_view name) {
@@ -104,6 +122,13 @@ void FunctionStore::Flush() {
 }
 
 std::optional<std::string> FunctionStore::Set(Libraries libraries) {
+  FunctionTableRef table;
+  if (auto error = MakeTable(std::move(libraries), &table)) return error;
+  SetTable(std::move(table));
+  return {};
+}
+
+std::optional<std::string> FunctionStore::MakeTable(Libraries libraries, FunctionTableRef* made) {
   auto table = std::make_shared<FunctionTable>();
   table->libraries = std::move(libraries);
   for (const auto& [name, library] : table->libraries) {
@@ -114,10 +139,14 @@ std::optional<std::string> FunctionStore::Set(Libraries libraries) {
       }
     }
   }
+  *made = std::move(table);
+  return {};
+}
+
+void FunctionStore::SetTable(FunctionTableRef table) {
   memory_used_.store(table->memory_used, std::memory_order_relaxed);
   table_ = std::move(table);
   version_.fetch_add(1, std::memory_order_release);  // pairs with version()
-  return {};
 }
 
 FunctionTableRef FunctionStore::table() {

@@ -80,6 +80,10 @@ class FunctionStore {
                      ScriptHost* host, std::string* error);
   // All of them or, if something stands against one, none.
   std::optional<std::string> Add(const std::vector<LibraryRef>& libraries, Policy policy);
+  // In two steps: a table of these libraries alone, which may fail, and what makes it the store's.
+  static std::optional<std::string> MakeTable(const std::vector<LibraryRef>& libraries,
+                                              FunctionTableRef* table);
+  void Replace(FunctionTableRef table);
   // False if there is none.
   bool Delete(std::string_view name);
   void Flush();
@@ -97,8 +101,13 @@ class FunctionStore {
 
  private:
   using Libraries = decltype(FunctionTable::libraries);
+  // Adds them to `all`.
+  static std::optional<std::string> Join(const std::vector<LibraryRef>& libraries, Libraries* all);
+  static std::optional<std::string> MakeTable(Libraries libraries, FunctionTableRef* table);
   // Makes these the table.
   std::optional<std::string> Set(Libraries libraries);
+  // REQUIRES: lock_ is held.
+  void SetTable(FunctionTableRef table);
 
   const uint32_t default_flags_;
   const bool defers_calls_;

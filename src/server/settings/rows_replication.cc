@@ -69,6 +69,10 @@ std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
 
 constexpr NamedValue<bool> kAckMeanings[] = {{"received", false}, {"durable", true}};
 
+constexpr NamedValue<CopyLoad> kCopyLoads[] = {{"disabled", CopyLoad::kDisabled},
+                                               {"on-empty-db", CopyLoad::kOnEmptyDb},
+                                               {"swapdb", CopyLoad::kSwapDb}};
+
 constexpr SettingRow kRows[] = {
     {.name = "replicaof",
      .old_name = "slaveof",
@@ -118,6 +122,17 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::replication, &ReplicationOptions::serves_stale_data>,
      .apply = ApplyOptions,
      .help = "A replica that has lost its primary goes on to answer."},
+    {.name = "repl-diskless-load",
+     .topic = kReplication,
+     .kind = kChoice,
+     .initial = "disabled",
+     .choices = "disabled on-empty-db swapdb",
+     .slot = kChoiceSlot<kCopyLoads, &Options::replication, &ReplicationOptions::copy_load>,
+     .apply = ApplyOptions,
+     .help = "How a replica takes a full copy. disabled: it writes the copy to a file, drops its "
+             "data, then loads the file. swapdb: it loads the copy as it comes, and keeps its data "
+             "until the copy is whole. It can be promoted with that data meanwhile. That takes "
+             "memory for both. on-empty-db: as swapdb if it has no data, else as disabled."},
     {.name = "replica-priority",
      .old_name = "slave-priority",
      .topic = kReplication,
