@@ -6,8 +6,9 @@
 # sources stay as they are), starts a server on a free port of the loopback for each test file, and
 # runs that file in the suite's external-server mode. For units that the skip file names in a line
 # "starts UNIT" the suite starts our server itself, with configuration files of its own; for those
-# in a line "tls UNIT" too, and all its clients speak TLS. Prints for each file how many tests
-# passed, failed and were skipped, and what failed.
+# in a line "tls UNIT" too, and all its clients speak TLS. Units sentinel/NAME are those of
+# runtest-sentinel, with five of our servers and five Sentinels of redis-server. Prints for each
+# file how many tests passed, failed and were skipped, and what failed.
 #
 #   unit...           such as unit/type/list; default: the units that tests/compat/redis_tcl.skip
 #                     names in its lines "unit NAME"
@@ -40,7 +41,7 @@ for arg in "$@"; do
     --try-skipped) try_skipped=1 ;;
     --log) show_log=1 ;;
     --record) record=1 ;;
-    -*) sed -n '3,27s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '3,28s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) units+=("$arg") ;;
   esac
 done
@@ -393,7 +394,7 @@ start_server() {  # start_server FLAG..., into $server and $port
 }
 
 # starts_itself UNIT: does the suite start the servers?
-starts_itself() { grep -Eqx "(starts|tls) +$1" "$skip_file"; }
+starts_itself() { [[ $1 == sentinel/* ]] || grep -Eqx "(starts|tls) +$1" "$skip_file"; }
 
 # uses_tls UNIT: and do its clients speak TLS? Makes the certificates for it.
 uses_tls() {
@@ -406,8 +407,25 @@ uses_tls() {
     die "no certificates, see $work/tls.log"
 }
 
+# The runner of Sentinel's tests cannot skip: its "test" looks into the file SKIPS first.
+cat > "$work/instances.sed" << 'EOF'
+/^proc test {descr code} {/a\
+    set skips [split [exec cat $::env(SKIPS)] "\n"]\
+    foreach skip $skips {\
+        if {$skip eq $descr || ([string match /* $skip] &&\
+                [regexp [string range $skip 1 end] $descr])} {\
+            puts "SKIPPED> $descr"\
+            return\
+        }\
+    }
+EOF
+sed -i -f "$work/instances.sed" "$suite/tests/instances.tcl"
+# A file that nobody can write: "tmp" is no directory where ours puts a snapshot of several files.
+sed -i 's|R 0 config set dir /$|R 0 config set dir /proc|' \
+  "$suite/tests/sentinel/tests/07-down-conditions.tcl"
+
 # What the suite takes for src/redis-server. It wants its process id in the log, once the port is
-# there or the server has ended.
+# there or the server has ended; Sentinel's tests do not.
 mkdir -p "$suite/src"
 if [[ ${REFERENCE:-} == redis ]]; then
   ln -s "$(command -v redis-server)" "$suite/src/redis-server"
@@ -420,7 +438,7 @@ port=\$(sed -n 's/^\(tls-\)\{0,1\}port \([1-9][0-9]*\)$/\2/p' "\$1" 2> /dev/null
   while [[ -n \$port ]] && kill -0 \$\$ && ! : < "/dev/tcp/127.0.0.1/\$port"; do
     sleep 0.05
   done 2> /dev/null
-  echo "server PID: \$\$"
+  [[ -n \${SKIPS:-} ]] || echo "server PID: \$\$"
 ) &
 exec "$(realpath "$binary")" "\$@" --proactor_threads=\${TCL_THREADS:-4} 2>&1
 EOF
@@ -428,6 +446,19 @@ EOF
 fi
 ln -s "$(command -v redis-cli)" "$(command -v redis-benchmark)" "$(command -v redis-check-aof)" \
   "$(command -v redis-check-rdb)" "$suite/src/"
+ln -s "$(command -v redis-server)" "$suite/src/redis-sentinel"
+
+# run_sentinels NAME: what the other runner prints for a unit, in the words of the first one. If it
+# takes too long its servers end with it: they are of its process group.
+run_sentinels() {
+  (cd "$suite" && SKIPS=$work/skips \
+    timeout $unit_timeout_s tclsh tests/sentinel/run.tcl --single "$1") 2>&1 |
+    sed -E -e 's/\x1b\[[0-9;]*m//g' -e 's/^SKIPPED> /[skip]: /' \
+      -e 's/^[0-9:]{8}> (.*): ([a-z0-9/]+ )*OK$/[ok]: \1 (0 ms)/' \
+      -e 's/^[0-9:]{8}> (.*): (FAILED: .*|)$/[err]: \1\n\2/' \
+      -e 's/^FAILED: caught/[err]: &/' \
+      -e 's/^(GOOD! No errors|WARNING [0-9]+ test).*/[1\/1 done]: &/'
+}
 
 # --- One file after another ---
 
@@ -444,7 +475,7 @@ echo '# unit, tests passed, tests skipped: tools/compat/redis_tcl.sh --record' >
 failed_any=0
 printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
 for unit in "${units[@]}"; do
-  [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
+  [[ -f $suite/tests/${unit/#sentinel/sentinel/tests}.tcl ]] || die "no $unit in the suite"
   skips "$unit" 2 > "$work/skips" || exit 2
   read -ra flags < <(flags_of "$unit")
   where=()
@@ -456,17 +487,21 @@ for unit in "${units[@]}"; do
   fi
   if ((try_skipped)); then
     choose=()
+    [[ $unit == sentinel/* ]] && continue  # a test there goes on where the one before it ended
     while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
     [[ ${#choose[@]} -gt 0 ]] || { stop_server; continue; }
   else
     choose=(--skipfile "$work/skips")
   fi
   log=$work/${unit//\//_}.log
-  # The suite's processes talk over a port near the base port, of which two runs need two.
-  (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl "${where[@]}" \
-    --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable --clients 1 \
-    --timeout $test_timeout_s "${choose[@]}") 2>&1 |
-    sed 's/\x1b\[[0-9;]*m//g' > "$log"
+  if [[ $unit == sentinel/* ]]; then
+    run_sentinels "${unit#sentinel/}"
+  else
+    # The suite's processes talk over a port near the base port, of which two runs need two.
+    (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl "${where[@]}" \
+      --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable --clients 1 \
+      --timeout $test_timeout_s "${choose[@]}") 2>&1
+  fi | sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
   [[ -z $server ]] || kill -0 "$server" 2> /dev/null || alive=0
