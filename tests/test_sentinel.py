@@ -11,8 +11,9 @@ from redis.sentinel import Sentinel
 
 from harness.certificates import Certificates
 from harness.ports import free_port
-from harness.resp import OK, RespSocket
-from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until
+from harness.resp import OK, Error, RespSocket
+from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until, wait_until_loaded
+from test_append_log import grow, small_disk  # noqa: F401
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it is about servers of ours")
 
@@ -104,18 +105,24 @@ def follows(server, primary):
     )
 
 
-def start_three(start_server, certificates=None):
+def start_three(start_server, certificates=None, **flags_of_primary):
     flags = {"proactor_threads": 2, "repl_diskless_sync_delay": 0}
     if certificates is not None:
         flags |= {"only_tls": True, "client_tls": certificates.client(), "tls_replication": True}
         flags |= certificates.flags()
-    primary = start_server(**flags)
+    primary = start_server(**flags, **flags_of_primary)
     replicas = [start_server(**flags) for _ in range(2)]
+    wait_until_loaded(primary)
     for server in replicas:
         with server.connect() as c:
             assert c.call("REPLICAOF", "127.0.0.1", primary.port) == OK
     wait_until(lambda: all(follows(server, primary) for server in replicas), what="the links")
     return [primary, *replicas]
+
+
+@pytest.fixture
+def three(start_server):
+    return start_three(start_server)
 
 
 def is_primary_at(client, ports):
@@ -208,3 +215,70 @@ def test_a_failover_on_demand(start_server, tmp_path):
         wait_until(writes, timeout_s=FAILOVER_S, what="a write")
         for server in rest:
             await_reply(b"w", server, "GET", "after")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("is_back", [True, False], ids=["old one is back", "old one is away"])
+def test_the_new_primary_dies_too(three, tmp_path, is_back):
+    first, *others = three
+    with sentinels(tmp_path, first.port) as client:
+        with first.connect() as c:
+            assert c.call("SET", "key", "first") == OK
+            assert c.call("WAIT", 2, PATIENCE_S * 1000) == 2
+        first.kill()
+        second = await_promotion(client, others)
+        (other,) = (server for server in others if server is not second)
+        rest = [other]
+        if is_back:
+            first.start_again(keeps_port=True)
+            rest.append(first)
+        await_links(rest, second)
+        await_reply(OK, second, "SET", "key", "second")
+        await_reply(len(rest), second, "WAIT", len(rest), PATIENCE_S * 1000)
+        second.kill()
+        third = await_promotion(client, rest)
+        await_reply(b"second", third, "GET", "key")
+        await_reply(OK, third, "SET", "key", "third")
+        # All come back, also who has a value that is older than all others'.
+        for server in three:
+            if not server.is_alive():
+                server.start_again(keeps_port=True)
+        followers = [server for server in three if server is not third]
+        await_links(followers, third)
+        for server in three:
+            await_reply(b"third", server, "GET", "key")
+            await_reply(1, server, "DBSIZE")
+
+
+@pytest.mark.timeout(1800)
+def test_a_primary_whose_disk_is_full_is_replaced(small_disk, start_server, tmp_path):  # noqa: F811
+    """It answers PING with an error, so Sentinel takes it for down."""
+    three = start_three(start_server, appendonly="yes", dir=small_disk)
+    primary, *others = three
+    with sentinels(tmp_path, primary.port) as client:
+        length = 0
+
+        def is_refused():
+            nonlocal length
+            reply = ask(primary, "RPUSH", "list", "x" * 100_000)
+            if isinstance(reply, int):
+                length = reply
+            return isinstance(reply, Error) and reply.text.startswith("MISCONF")
+
+        wait_until(is_refused, what="a full disk")
+        promoted = await_promotion(client, others)
+        (other,) = (server for server in others if server is not promoted)
+        await_links([other], promoted)
+        # Nothing that was answered is lost, and nothing that was refused is there.
+        for server in three:
+            await_reply(length, server, "LLEN", "list")
+        await_reply(OK, promoted, "SET", "after", "v")
+        assert ask(primary, "SET", "after", "w") != OK
+        grow(small_disk)
+        await_links([primary, other], promoted)
+        for server in three:
+            await_reply(b"v", server, "GET", "after")
+            await_reply(length, server, "LLEN", "list")
+        # It is as good as the others again, with its log.
+        wait_until_loaded(primary)
+        assert ask(primary, "CONFIG", "GET", "appendonly") == [b"appendonly", b"yes"]

@@ -6,8 +6,9 @@
 # sources stay as they are), starts a server on a free port of the loopback for each test file, and
 # runs that file in the suite's external-server mode. For units that the skip file names in a line
 # "starts UNIT" the suite starts our server itself, with configuration files of its own; for those
-# in a line "tls UNIT" too, and all its clients speak TLS. Prints for each file how many tests
-# passed, failed and were skipped, and what failed.
+# in a line "tls UNIT" too, and all its clients speak TLS. Units sentinel/NAME are those of
+# runtest-sentinel, with five of our servers and five Sentinels of redis-server. Prints for each
+# file how many tests passed, failed and were skipped, and what failed.
 #
 #   unit...           such as unit/type/list; default: the units that tests/compat/redis_tcl.skip
 #                     names in its lines "unit NAME"
@@ -40,7 +41,7 @@ for arg in "$@"; do
     --try-skipped) try_skipped=1 ;;
     --log) show_log=1 ;;
     --record) record=1 ;;
-    -*) sed -n '3,27s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '3,28s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) units+=("$arg") ;;
   esac
 done
@@ -85,12 +86,13 @@ fi
 # - settings of DEBUG for Redis' quicklist that our lists do not have (from which size on an element
 #   has a node for itself), for its cron and for its reply buffers are set without effect: the tests
 #   that do so check what comes out, which is the same with any of them;
-# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by the commands of its type;
+# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by a script with the commands of
+#   its type;
 # - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2;
 # - scores are compared as numbers: 7.2 writes the fewest digits that read back, 7.0 always 17;
 # - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE;
 # - what ACL refuses is told as 7.2 does it;
-# - DEBUG DIGEST is what DEBUG DIGEST-VALUE says of all keys;
+# - DEBUG DIGEST is that of all keys, and when they expire;
 # - a base of the append-only log is always an RDB file: where it is to be commands, it is that.
 suite=$work/suite
 rm -rf "$suite"
@@ -118,6 +120,28 @@ sed -i -e 's/\(aof-use-rdb-preamble\) \(no\|{no}\)/\1 yes/' \
 sed -i -e 's/^\( *\)\(.*config set \(rdb-key-save\|key-load\)-delay [0-9]*\)/\1catch {\2}/' \
   -e 's/^\( *\)\(.*config set loading-process-events-interval-bytes [0-9]*\)/\1catch {\2}/' \
   "$suite"/tests/integration/replication*.tcl
+# What is outside of tests and needs such a slow copy is a test, too, so that the skip file can name
+# it. A command that has to wait for a slow script is told BUSY: so the script has a key.
+cat > "$work/replication.sed" << 'EOF'
+/^ *# Full sync with master2, and then kill master2/i\
+                test {A full copy from another primary begins} {
+/^ *catch {\$master2 shutdown nosave}$/a\
+                }
+/Fullsync should not free scripting engine/,/^}/{
+  s/ end} 0$/ end} 1 xx/
+  s/blockfunc 0$/blockfunc 1 xx/
+  s/{\$replica ping} e/{$replica get xx} e/
+  s/repl-diskless-load yes/repl-diskless-load swapdb/
+}
+EOF
+sed -i -f "$work/replication.sed" "$suite/tests/integration/replication.tcl"
+cat > "$work/buffer.sed" << 'EOF'
+/^ *# Generating RDB will take some 100 seconds/i\
+    test {Two replicas wait for a copy that takes long} {
+/^ *test {All replicas share one global/i\
+    }
+EOF
+sed -i -f "$work/buffer.sed" "$suite/tests/integration/replication-buffer.tcl"
 # The first base of a log is written while clients are served, and a rewrite has to wait for it. A
 # log that has none gets one, also if the suite has written its other files: when it writes them
 # anew, the manifest is as before. The base of a start has an incremental of its own behind it. An
@@ -177,28 +201,45 @@ sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
 sed -i 's/assert_equal \[r object encoding key\] \$e$/assert_encoding $e key/' \
   "$suite/tests/unit/aofrw.tcl"
 cat >> "$suite/tests/support/util.tcl" << 'EOF'
-proc digest_value {client key} {
-    switch [set type [{*}$client type $key]] {
-        string {return [list string [{*}$client get $key]]}
-        list {return [list list [{*}$client lrange $key 0 -1]]}
-        set {return [list set [lsort [{*}$client smembers $key]]]}
-        zset {return [list zset [{*}$client zrange $key 0 -1 withscores]]}
-        hash {return [list hash [lsort -stride 2 [{*}$client hgetall $key]]]}
-        stream {
-            return [list stream [{*}$client xrange $key - +] [{*}$client xinfo groups $key]]
-        }
-        default {error "a digest of $key, which is a $type"}
-    }
+set ::digest_script {
+    local call, all = redis.call, {}
+    local function add(value)
+        if type(value) ~= 'table' then
+            all[#all + 1] = tostring(value)
+            return
+        end
+        all[#all + 1] = '[' .. #value
+        for _, item in ipairs(value) do add(item) end
+    end
+    local function sorted(list, step)
+        local found = {}
+        for i = 1, #list, step do found[#found + 1] = table.concat(list, '\0', i, i + step - 1) end
+        table.sort(found)
+        return found
+    end
+    local keys = KEYS
+    if #keys == 0 then keys = sorted(call('KEYS', '*'), 1) end
+    for _, key in ipairs(keys) do
+        local kind = call('TYPE', key).ok
+        add({key, kind})
+        if #KEYS == 0 then add(call('PEXPIRETIME', key)) end
+        if kind == 'string' then add(call('GET', key))
+        elseif kind == 'list' then add(call('LRANGE', key, 0, -1))
+        elseif kind == 'set' then add(sorted(call('SMEMBERS', key), 1))
+        elseif kind == 'zset' then add(call('ZRANGE', key, 0, -1, 'WITHSCORES'))
+        elseif kind == 'hash' then add(sorted(call('HGETALL', key), 2))
+        elseif kind == 'stream' then
+            add(call('XRANGE', key, '-', '+'))
+            add(call('XINFO', 'GROUPS', key))
+        else error('a digest of ' .. key .. ', which is a ' .. kind) end
+    end
+    return redis.sha1hex(table.concat(all, '\0'))
 }
-proc debug_digest_value {key} {return [digest_value r $key]}
+proc debug_digest_value {key} {return [r eval $::digest_script 1 $key]}
 proc debug_digest {{level 0}} {return [digest_of "r $level"]}
 proc digest_of {client} {
     if {[{*}$client dbsize] == 0} {return [string repeat 0 40]}
-    set digest {}
-    foreach key [lsort [{*}$client keys *]] {
-        lappend digest $key [{*}$client pexpiretime $key] [digest_value $client $key]
-    }
-    return $digest
+    return [{*}$client eval $::digest_script 0]
 }
 EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
@@ -353,7 +394,7 @@ start_server() {  # start_server FLAG..., into $server and $port
 }
 
 # starts_itself UNIT: does the suite start the servers?
-starts_itself() { grep -Eqx "(starts|tls) +$1" "$skip_file"; }
+starts_itself() { [[ $1 == sentinel/* ]] || grep -Eqx "(starts|tls) +$1" "$skip_file"; }
 
 # uses_tls UNIT: and do its clients speak TLS? Makes the certificates for it.
 uses_tls() {
@@ -366,8 +407,25 @@ uses_tls() {
     die "no certificates, see $work/tls.log"
 }
 
+# The runner of Sentinel's tests cannot skip: its "test" looks into the file SKIPS first.
+cat > "$work/instances.sed" << 'EOF'
+/^proc test {descr code} {/a\
+    set skips [split [exec cat $::env(SKIPS)] "\n"]\
+    foreach skip $skips {\
+        if {$skip eq $descr || ([string match /* $skip] &&\
+                [regexp [string range $skip 1 end] $descr])} {\
+            puts "SKIPPED> $descr"\
+            return\
+        }\
+    }
+EOF
+sed -i -f "$work/instances.sed" "$suite/tests/instances.tcl"
+# A file that nobody can write: "tmp" is no directory where ours puts a snapshot of several files.
+sed -i 's|R 0 config set dir /$|R 0 config set dir /proc|' \
+  "$suite/tests/sentinel/tests/07-down-conditions.tcl"
+
 # What the suite takes for src/redis-server. It wants its process id in the log, once the port is
-# there or the server has ended.
+# there or the server has ended; Sentinel's tests do not.
 mkdir -p "$suite/src"
 if [[ ${REFERENCE:-} == redis ]]; then
   ln -s "$(command -v redis-server)" "$suite/src/redis-server"
@@ -380,7 +438,7 @@ port=\$(sed -n 's/^\(tls-\)\{0,1\}port \([1-9][0-9]*\)$/\2/p' "\$1" 2> /dev/null
   while [[ -n \$port ]] && kill -0 \$\$ && ! : < "/dev/tcp/127.0.0.1/\$port"; do
     sleep 0.05
   done 2> /dev/null
-  echo "server PID: \$\$"
+  [[ -n \${SKIPS:-} ]] || echo "server PID: \$\$"
 ) &
 exec "$(realpath "$binary")" "\$@" --proactor_threads=\${TCL_THREADS:-4} 2>&1
 EOF
@@ -388,6 +446,19 @@ EOF
 fi
 ln -s "$(command -v redis-cli)" "$(command -v redis-benchmark)" "$(command -v redis-check-aof)" \
   "$(command -v redis-check-rdb)" "$suite/src/"
+ln -s "$(command -v redis-server)" "$suite/src/redis-sentinel"
+
+# run_sentinels NAME: what the other runner prints for a unit, in the words of the first one. If it
+# takes too long its servers end with it: they are of its process group.
+run_sentinels() {
+  (cd "$suite" && SKIPS=$work/skips \
+    timeout $unit_timeout_s tclsh tests/sentinel/run.tcl --single "$1") 2>&1 |
+    sed -E -e 's/\x1b\[[0-9;]*m//g' -e 's/^SKIPPED> /[skip]: /' \
+      -e 's/^[0-9:]{8}> (.*): ([a-z0-9/]+ )*OK$/[ok]: \1 (0 ms)/' \
+      -e 's/^[0-9:]{8}> (.*): (FAILED: .*|)$/[err]: \1\n\2/' \
+      -e 's/^FAILED: caught/[err]: &/' \
+      -e 's/^(GOOD! No errors|WARNING [0-9]+ test).*/[1\/1 done]: &/'
+}
 
 # --- One file after another ---
 
@@ -404,7 +475,7 @@ echo '# unit, tests passed, tests skipped: tools/compat/redis_tcl.sh --record' >
 failed_any=0
 printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
 for unit in "${units[@]}"; do
-  [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
+  [[ -f $suite/tests/${unit/#sentinel/sentinel/tests}.tcl ]] || die "no $unit in the suite"
   skips "$unit" 2 > "$work/skips" || exit 2
   read -ra flags < <(flags_of "$unit")
   where=()
@@ -416,17 +487,21 @@ for unit in "${units[@]}"; do
   fi
   if ((try_skipped)); then
     choose=()
+    [[ $unit == sentinel/* ]] && continue  # a test there goes on where the one before it ended
     while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
     [[ ${#choose[@]} -gt 0 ]] || { stop_server; continue; }
   else
     choose=(--skipfile "$work/skips")
   fi
   log=$work/${unit//\//_}.log
-  # The suite's processes talk over a port near the base port, of which two runs need two.
-  (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl "${where[@]}" \
-    --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable --clients 1 \
-    --timeout $test_timeout_s "${choose[@]}") 2>&1 |
-    sed 's/\x1b\[[0-9;]*m//g' > "$log"
+  if [[ $unit == sentinel/* ]]; then
+    run_sentinels "${unit#sentinel/}"
+  else
+    # The suite's processes talk over a port near the base port, of which two runs need two.
+    (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl "${where[@]}" \
+      --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable --clients 1 \
+      --timeout $test_timeout_s "${choose[@]}") 2>&1
+  fi | sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
   [[ -z $server ]] || kill -0 "$server" 2> /dev/null || alive=0
