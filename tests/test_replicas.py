@@ -593,7 +593,7 @@ def test_a_flush_of_what_is_empty_is_in_the_stream(primary):
 
 @pytest.mark.parametrize("backlog, needs_copy", [("100mb", False), ("16kb", True)])
 def test_a_large_value_and_a_small_output_limit(primary, backlog, needs_copy):
-    """What the backlog has is never too much for a replica; if it has not, a copy is made at once."""
+    """What the backlog has is never too much for a replica; without that it gets a copy at once."""
     server = primary(
         proactor_threads=2, repl_backlog_size=backlog, repl_diskless_sync_delay=0,
         client_output_buffer_limit="replica 64kb 0 0",
