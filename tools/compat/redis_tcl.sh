@@ -86,8 +86,8 @@ fi
 # - settings of DEBUG for Redis' quicklist that our lists do not have (from which size on an element
 #   has a node for itself), for its cron and for its reply buffers are set without effect: the tests
 #   that do so check what comes out, which is the same with any of them;
-# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by a script with the commands of
-#   its type;
+# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by the commands of its type, a
+#   hundred at a time;
 # - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2;
 # - scores are compared as numbers: 7.2 writes the fewest digits that read back, 7.0 always 17;
 # - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE;
@@ -201,45 +201,59 @@ sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
 sed -i 's/assert_equal \[r object encoding key\] \$e$/assert_encoding $e key/' \
   "$suite/tests/unit/aofrw.tcl"
 cat >> "$suite/tests/support/util.tcl" << 'EOF'
-set ::digest_script {
-    local call, all = redis.call, {}
-    local function add(value)
-        if type(value) ~= 'table' then
-            all[#all + 1] = tostring(value)
-            return
-        end
-        all[#all + 1] = '[' .. #value
-        for _, item in ipairs(value) do add(item) end
-    end
-    local function sorted(list, step)
-        local found = {}
-        for i = 1, #list, step do found[#found + 1] = table.concat(list, '\0', i, i + step - 1) end
-        table.sort(found)
-        return found
-    end
-    local keys = KEYS
-    if #keys == 0 then keys = sorted(call('KEYS', '*'), 1) end
-    for _, key in ipairs(keys) do
-        local kind = call('TYPE', key).ok
-        add({key, kind})
-        if #KEYS == 0 then add(call('PEXPIRETIME', key)) end
-        if kind == 'string' then add(call('GET', key))
-        elseif kind == 'list' then add(call('LRANGE', key, 0, -1))
-        elseif kind == 'set' then add(sorted(call('SMEMBERS', key), 1))
-        elseif kind == 'zset' then add(call('ZRANGE', key, 0, -1, 'WITHSCORES'))
-        elseif kind == 'hash' then add(sorted(call('HGETALL', key), 2))
-        elseif kind == 'stream' then
-            add(call('XRANGE', key, '-', '+'))
-            add(call('XINFO', 'GROUPS', key))
-        else error('a digest of ' .. key .. ', which is a ' .. kind) end
-    end
-    return redis.sha1hex(table.concat(all, '\0'))
+proc pipelined {client commands} {
+    if {[lindex $client 0] eq {r}} {set client [srv [expr "[lindex $client 1] + 0"] client]}
+    set replies {}
+    for {set i 0} {$i < [llength $commands]} {incr i 100} {
+        set some [lrange $commands $i [expr {$i + 99}]]
+        set bytes {}
+        foreach command $some {
+            append bytes "*[llength $command]\r\n"
+            foreach word $command {append bytes "\$[string length $word]\r\n$word\r\n"}
+        }
+        $client write $bytes
+        $client flush
+        foreach command $some {lappend replies [$client read]}
+    }
+    return $replies
 }
-proc debug_digest_value {key} {return [r eval $::digest_script 1 $key]}
+proc reads_of {type key} {
+    switch $type {
+        string {return [list [list get $key]]}
+        list {return [list [list lrange $key 0 -1]]}
+        set {return [list [list smembers $key]]}
+        zset {return [list [list zrange $key 0 -1 withscores]]}
+        hash {return [list [list hgetall $key]]}
+        stream {return [list [list xrange $key - +] [list xinfo groups $key]]}
+        default {error "a digest of $key, which is a $type"}
+    }
+}
+proc values_of {client keys} {
+    set types [pipelined $client [lmap key $keys {list type $key}]]
+    set commands {}
+    foreach key $keys type $types {lappend commands {*}[reads_of $type $key]}
+    set replies [pipelined $client $commands]
+    set values {}
+    set next 0
+    foreach type $types {
+        set value [lindex $replies $next]
+        incr next
+        switch $type {
+            set {set value [lsort $value]}
+            hash {set value [lsort -stride 2 $value]}
+            stream {lappend value [lindex $replies $next]; incr next}
+        }
+        lappend values [list $type $value]
+    }
+    return $values
+}
+proc debug_digest_value {key} {return [values_of r [list $key]]}
 proc debug_digest {{level 0}} {return [digest_of "r $level"]}
 proc digest_of {client} {
     if {[{*}$client dbsize] == 0} {return [string repeat 0 40]}
-    return [{*}$client eval $::digest_script 0]
+    set keys [lsort [{*}$client keys *]]
+    set deadlines [pipelined $client [lmap key $keys {list pexpiretime $key}]]
+    return [list $keys $deadlines [values_of $client $keys]]
 }
 EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
