@@ -288,7 +288,6 @@ def test_clients_of_a_replica_are_told_what_redis_tells(trio, name):
         assert mine == theirs
 
 
-@pytest.mark.xfail(strict=True, reason="clients that cache are not told of a full copy yet")
 def test_a_full_copy_makes_one_message_and_no_events(start_server):
     first, other = (start_server(**{"repl_diskless_sync_delay": 0}) for _ in range(2))
     with first.connect() as p, other.connect() as q:
