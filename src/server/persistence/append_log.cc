@@ -268,9 +268,7 @@ std::string AppendLog::SetOn(bool is_on) {
   if (is_on) {
     if (rewriting_ == nullptr) return Begin();
     // A BGREWRITEAOF without a log, which needs locks.
-    is_behind_rewrite_ = true;
     ChangeSoon([this] {
-      is_behind_rewrite_ = false;
       const std::string error = Begin();
       LOG_IF(ERROR, !error.empty()) << "the append-only log is not begun: " << error;
     });
@@ -279,9 +277,10 @@ std::string AppendLog::SetOn(bool is_on) {
   // A rewrite would be of no use.
   ends_ = true;
   if (persistence_.is_saving_log_base()) persistence_.AskToCancelSave();
+  is_setting_ = true;
   ChangeSoon([this] {
     End();
-    ends_ = false;
+    ends_ = is_setting_ = false;
   });
   return "";
 }
@@ -295,10 +294,10 @@ std::string AppendLog::SetPolicy(LogPolicy policy) {
   if (is_on() && !writer_->status().is_ok()) return std::string(kFails);
   options_.policy = policy;
   if (!is_on()) return "";
-  is_changing_ = true;
+  is_changing_ = is_setting_ = true;
   helio::Fiber("change appendfsync", [this, before] {
     WithAllLocked([this, before] { ChangePolicy(before); });
-    is_changing_ = false;
+    is_changing_ = is_setting_ = false;
   }).Detach();
   return "";
 }
@@ -322,7 +321,7 @@ void AppendLog::ChangePolicy(LogPolicy before) {
 }
 
 void AppendLog::AwaitSettings() {
-  while (is_changing_ && !is_behind_rewrite_) helio::this_fiber::SleepForMillis(1);
+  while (is_setting_) helio::this_fiber::SleepForMillis(1);
 }
 
 void AppendLog::SetRules(const LogOptions& options) {

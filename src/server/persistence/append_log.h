@@ -73,8 +73,8 @@ class AppendLog {
   // appendonly. Files that cannot be made are an error. Suspends, but for no locks.
   [[nodiscard]] std::string SetOn(bool is_on);
   [[nodiscard]] std::string SetPolicy(LogPolicy policy);
-  // What they do in the background is done, but for what waits for a rewrite. REQUIRES: the caller
-  // has no locks. Suspends.
+  // What they do in the background is done, but for a log that begins behind a rewrite. REQUIRES:
+  // the caller has no locks. Suspends.
   void AwaitSettings();
   // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
@@ -201,9 +201,9 @@ class AppendLog {
   EffectStream& stream_;
   LogOptions options_;
   const AppendLogTimes times_;
-  bool is_changing_ = false;        // ChangeSoon, or SetPolicy
-  bool is_behind_rewrite_ = false;  // what SetOn does in the background; that may take minutes
-  bool has_turn_ = false;           // and no rewrite may begin
+  bool is_changing_ = false;  // ChangeSoon, or SetPolicy
+  bool is_setting_ = false;   // of these, what AwaitSettings waits for
+  bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;
   // Looks how large the log is, when something was written.
   class Watch final : public DurableLog {
