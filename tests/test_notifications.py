@@ -400,6 +400,9 @@ class Events:
         """[(channel, message)] up to the event of END."""
         self.c.call("SET", END, "")
         self.c.call("DEL", END)
+        return self.take_to_end()
+
+    def take_to_end(self):
         got = []
         while True:
             message = self.subscriber.read()

@@ -8,7 +8,7 @@ import pytest
 
 import test_notifications
 from harness.nodes import await_offset, follow
-from harness.resp import OK, Push
+from harness.resp import OK
 from harness.server import REFERENCE, Server, wait_until
 from test_tracking import Player
 
@@ -210,8 +210,8 @@ def trio(request):
     trio.stop()
 
 
-class Subscriber:
-    """The events of a replica, up to that of a last key."""
+class Subscriber(test_notifications.Events):
+    """The events of a replica. What ends them comes from its primary."""
 
     def __init__(self, server, resp3):
         self.c = server.connect()
@@ -220,23 +220,6 @@ class Subscriber:
         self.subscriber = server.connect(resp3=resp3)
         self.subscriber.send_command("PSUBSCRIBE", "__key*@*__:*")
         self.subscriber.read()
-
-    def take(self):
-        got = []
-        while True:
-            message = self.subscriber.read()
-            assert isinstance(message, Push) == self.resp3
-            message = getattr(message, "items", message)
-            channel, text = message[2].decode(), message[3].decode()
-            if END not in (text, channel.partition(":")[2]):
-                got.append((channel, text))
-            elif channel.endswith(":del"):
-                return got
-
-    def close(self):
-        self.c.call("CONFIG", "SET", "notify-keyspace-events", "")
-        self.c.close()
-        self.subscriber.close()
 
 
 @pytest.mark.parametrize("name", test_notifications.SCRIPTS)
@@ -251,7 +234,7 @@ def test_events_at_a_replica_are_those_of_redis(trio, name, resp3):
             p.call(*[b"" if w == "''" else test_notifications.unescape(w) for w in words])
         p.call("SET", END, "")
         p.call("DEL", END)
-    ours, theirs = (subscriber.take() for subscriber in subscribers)
+    ours, theirs = (subscriber.take_to_end() for subscriber in subscribers)
     for subscriber in subscribers:
         subscriber.close()
     assert ours == theirs
@@ -307,7 +290,7 @@ def test_a_full_copy_makes_one_message_and_no_events(start_server):
                 assert player.do("a", "MGET", "{t}a", "{t}b", "{t}c") == [b"2", None, b"2"]
                 q.call("SET", END, "")
                 q.call("DEL", END)
-                told.append((pushes, subscriber.take()))
+                told.append((pushes, subscriber.take_to_end()))
                 subscriber.close()
                 player.close()
                 assert r.call("REPLICAOF", "NO", "ONE") == OK

@@ -101,6 +101,12 @@ class Cluster:
             self.kill()
             raise
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.end() if kind is None else self.kill()
+
     def _start_sentinel(self):
         port = free_port()
         path = os.path.join(self.directory, f"sentinel-{port}.conf")

@@ -106,13 +106,8 @@ class Writer:
 
 @pytest.fixture
 def cluster(tmp_path):
-    cluster = Cluster(tmp_path, min_replicas_to_ack=1)
-    try:
+    with Cluster(tmp_path, min_replicas_to_ack=1) as cluster:
         yield cluster
-    except BaseException:
-        cluster.kill()
-        raise
-    cluster.end()
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -20,14 +20,9 @@ pytestmark = [
 def test_after_a_failover_all_have_the_same(tmp_path):
     """Replication is asynchronous here, so what was answered last may be lost: it is only told."""
     rng = random.Random(new_seed())
-    cluster = Cluster(tmp_path)
     outcomes = []
-    try:
+    with Cluster(tmp_path) as cluster:
         for i in range(int(os.environ.get("DFLY_FAILOVERS", 5))):
             outcomes.append(run_one(cluster, rng, FAULTS[i % len(FAULTS)], i))
-    except BaseException:
-        cluster.kill()
-        raise
-    cluster.end()
     report(outcomes)
     assert all(outcome.answered > 0 for outcome in outcomes)

@@ -36,13 +36,8 @@ def synchronous_flags():
 
 @pytest.fixture
 def cluster(tmp_path):
-    cluster = Cluster(tmp_path, **synchronous_flags())
-    try:
+    with Cluster(tmp_path, **synchronous_flags()) as cluster:
         yield cluster
-    except BaseException:
-        cluster.kill()
-        raise
-    cluster.end()
 
 
 def fail_over(cluster, fault, count_added):
