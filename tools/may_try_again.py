@@ -7,7 +7,8 @@ What is no matter of time is never tried again: a crash, a sanitizer's report, a
 (it fails with that seed again, or shows a race), a hang, and anything if more than TRIES_MAX tests
 failed. REPORT is a JUnit file of ctest (--output-junit) or pytest (--junit-xml).
 
-Prints one line for each failed test. Exit status: 0 they may be tried again, 1 not, 2 no report.
+Prints a line for each failed test, and below it what it said. Exit status: 0 they may be tried
+again, 1 not, 2 no report.
 """
 
 import re
@@ -16,6 +17,8 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 TRIES_MAX = 5
+LINES_MAX = 6
+LINE_MAX = 300
 
 NEVER_AGAIN = [
     (
@@ -48,14 +51,22 @@ def failures(path):
         yield name, "\n".join(texts)
 
 
+def said(text):
+    """The lines that tell why a test failed, few enough for a summary."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    why = [line for line in lines if re.match(r"E  |.*(: Failure$|Error:|DFLY_SEED=)", line)]
+    return [f"    {line[:LINE_MAX]}" for line in (why or lines)[:LINES_MAX]]
+
+
 def judge(path):
-    """(may be tried again, a line for each failed test)"""
+    """(may be tried again, lines for each failed test)"""
     lines = []
     failed = list(failures(path))
     again = 0 < len(failed) <= TRIES_MAX
     for name, text in failed:
         reason = next((why for pattern, why in NEVER_AGAIN if pattern.search(text)), None)
         lines.append(f"{name}: " + (f"{reason}, not tried again" if reason else "failed"))
+        lines += said(text)
         again = again and reason is None
     return again, lines
 

@@ -32,6 +32,7 @@ jobs=$(nproc)
 ((jobs > 4)) && jobs=4
 summary=()
 flaky=()
+lost=()
 failed=0
 started=$SECONDS
 
@@ -58,9 +59,9 @@ wrapper() {
 or_again() {
   local report=$1 names
   shift
-  names=$(python3 tools/may_try_again.py "$report") || { printf '%s\n' "$names"; return 1; }
+  names=$(python3 tools/may_try_again.py "$report") || { lost+=("$names"); return 1; }
   printf '\n== Again, alone:\n%s\n' "$names"
-  "$@" || return 1
+  "$@" || { lost+=("$names"); return 1; }
   flaky+=("$names")
 }
 
@@ -111,6 +112,8 @@ finish() {
   printf '\n==== Summary (%d s)\n' $((SECONDS - started))
   printf '%s\n' "${summary[@]}"
   ((${#flaky[@]})) && printf 'flaky (failed, then passed alone): %s\n' "${flaky[@]}"
+  # What failed stands at the end: of a long run, often only the end is kept.
+  ((${#lost[@]})) && printf 'failed: %s\n' "${lost[@]}"
   ((failed)) && echo "FAILED" || echo "All passed."
   exit "$failed"
 }
