@@ -44,8 +44,8 @@ class ReplicaNetwork {
   static constexpr size_t kServers = 3;
   static constexpr uint64_t kPatienceNanos = 120'000'000'000;
 
-  // What is done with a link.
-  enum class Flow : uint8_t { kOpen, kStalls, kCut };
+  // What is done with a link. One way: the other direction stalls, and nobody can connect.
+  enum class Flow : uint8_t { kOpen, kStalls, kCut, kOnlyToPrimary, kOnlyToReplica };
 
   // Each server has the options that `options` changes for it.
   explicit ReplicaNetwork(const std::function<void(ServerOptions&)>& options) {
@@ -168,8 +168,10 @@ class ReplicaNetwork {
       const Flow flow = nodes_[link->from].doors[link->to].flow;
       if (flow == Flow::kCut) return true;
       if (flow == Flow::kStalls) return false;
-      return !Pass(link->near, link->far, &link->to_primary, random) ||
-             !Pass(link->far, link->near, &link->to_replica, random);
+      const bool to_primary = flow != Flow::kOnlyToReplica,
+                 to_replica = flow != Flow::kOnlyToPrimary;
+      return (to_primary && !Pass(link->near, link->far, &link->to_primary, random)) ||
+             (to_replica && !Pass(link->far, link->near, &link->to_replica, random));
     });
   }
   // Until it is so. False: it is not, after a long time.
@@ -219,7 +221,7 @@ class ReplicaNetwork {
   }
   void Accept(size_t from, size_t to) {
     const Door& door = nodes_[from].doors[to];
-    if (door.fd == -1 || door.flow == Flow::kStalls) return;
+    if (door.fd == -1 || (door.flow != Flow::kOpen && door.flow != Flow::kCut)) return;
     const int fd = accept4(door.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd == -1) return;
     if (door.flow == Flow::kCut) {
