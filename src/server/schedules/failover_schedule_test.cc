@@ -388,8 +388,11 @@ class FailoverScheduleTest : public ::testing::Test {
     const size_t kept = replicas[random.Uniform(2)];
     for (const size_t replica : replicas) {
       if (!mode_.keeps_a_replica || replica != kept) {
-        // A copy that stalls is under way still, one that is cut is not.
-        network_.SetFlow(old, replica, swaps() ? Flow::kStalls : Cut(random));
+        // A copy that stalls is under way still, one that is cut is not. An acknowledgement that
+        // still arrives would be one of a replica that follows.
+        Flow flow = swaps() ? Flow::kStalls : Cut(random);
+        if (flow == Flow::kOnlyToPrimary && !mode_.keeps_a_replica) flow = Flow::kOnlyToReplica;
+        network_.SetFlow(old, replica, flow);
       }
     }
     network_.Turn(random);
