@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The append-only log beside other work: redis-server and ours in turn, on all cores.
+"""The append-only log beside other work: redis-server, Valkey and ours in turn, on all cores.
 
   load       seconds from the start of the process until it serves: a base of --keys keys of 16+32
              bytes, and as many SETs of random keys behind it; ours with two threads
@@ -95,7 +95,7 @@ def rewrite(kind, options, grown):
         for thread in threads:
             thread.join()
         bytes_grown = most[0] - before
-        if kind == "redis":
+        if kind != "ours":
             bytes_grown = int(server.info()["aof_last_cow_size"])
         grown.setdefault(kind, []).append(bytes_grown / 2**20)
         return seconds
@@ -151,7 +151,7 @@ def reads_while_rewriting(kind, options, details):
 
 
 def main():
-    parser = side_by_side.parser_of(__doc__)
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=int, default=8)
@@ -159,15 +159,14 @@ def main():
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.keys, options.seconds = 200_000, 2
-    side_by_side.print_head("log", "redis-server", "ours")
+    side_by_side.print_kinds("log", options)
     row = side_by_side.print_row
     if options.only in "load":
         row(["load, seconds"], lambda kind: load_seconds(kind, options), 0.33, options, 2)
     if options.only in "rewrite":
         grown = {}
         row(["rewrite, seconds"], lambda kind: rewrite(kind, options, grown), None, options, 2)
-        sizes = {kind: statistics.median(all_mb) for kind, all_mb in grown.items()}
-        print(f"  MB more: redis-server {sizes['redis']:.0f}, ours {sizes['ours']:.0f}")
+        print("  MB more:", {kind: round(statistics.median(mb)) for kind, mb in grown.items()})
     for name, measure in (("reads", reads), ("reads while a rewrite runs", reads_while_rewriting)):
         if options.only in name:
             details = {}

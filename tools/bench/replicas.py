@@ -1,24 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replication of redis-server and ours in turn, each with a replica of its own kind, on all cores.
+"""Replication of redis-server, Valkey and ours in turn, each with a replica of its own kind, on all
+cores.
 
   primary    CPU of the primary for a SET with one replica, and its ratio to the same without
   replica    CPU of the replica for a SET that it carries out
+  lag        how far a replica is behind, in MB of the stream, while 50 connections write with
+             pipelines of 10 for --seconds: the median of the second half of the time; ours with
+             two threads. Below: both halves, and until it had all
   copy       seconds of a full copy of --keys keys of 16+32 bytes; how much the primary grows
-             (redis-server: with the child of its fork)
+             (the others: with the child of their fork)
+  latency during copies
+             p99 of GETs, --rate a second in all, while one copy follows the other; ratio to without
   acks       SETs a second of 50 connections with min-replicas-to-ack 1, as a part of those without
-             replicas; redis-server has no such setting, so its column is 1
+             replicas; the others have no such setting, so their columns are 1
+  away       a replica is stopped for --away seconds of --rate SETs a second, with the log on: the
+             seconds until it has all, and by how many full and partial copies. One round
 """
 
 import contextlib
 import os
+import signal
 import statistics
 import threading
 import time
 
 import side_by_side
 from compare import BenchError, Connection
-from snapshots import FreeServer
+from snapshots import CONNECTIONS, FreeServer, p99_ms
 
 WRITERS = 50
 
@@ -27,6 +36,12 @@ class Node(FreeServer):
     def command_line(self):
         more = ["--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
         return [*super().command_line(), *more]
+
+    def behind(self):
+        """Bytes of the stream that its replica has not acknowledged."""
+        info = self.info()
+        fields = dict(field.split("=", 1) for field in info["slave0"].split(","))
+        return int(info["master_repl_offset"]) - int(fields["offset"])
 
     def call(self, *words):
         c = Connection(self.port, 600)
@@ -82,6 +97,36 @@ def cpu_us(kind, options, pipeline, with_replica):
         ]
 
 
+def lag_mb(kind, options, details):
+    with pair(kind, options, threads=2) as (primary, replica):
+        over = threading.Event()
+        times = []
+
+        def write():
+            writes = ("--ratio=1:0", "-c", str(WRITERS), f"--test_time={options.seconds}")
+            primary.load(*writes, "--pipeline=10")
+            over.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not over.wait(0.1):
+            # It asks for an acknowledgement, which would come once a second.
+            primary.call("WAIT", "1", "1")
+            times.append(primary.behind() / 1e6)
+        writer.join()
+        begin = time.monotonic()
+        primary.await_replicas(1)
+        rest = time.monotonic() - begin
+        if int(primary.info()["sync_full"]) != 1:
+            raise BenchError("the replica was cut off")
+        middle = len(times) // 2
+        halves = [statistics.median(times[:middle]), statistics.median(times[middle:])]
+        details.setdefault(kind, []).append(
+            f"{halves[0]:.2f} -> {halves[1]:.2f} MB, at most {max(times):.1f}, {rest:.2f} s more"
+        )
+        return max(halves[1], 0.001)
+
+
 def copy_seconds(kind, options, grown):
     primary, replica = Node(kind, options), Node(kind, options)
     try:
@@ -103,9 +148,9 @@ def copy_seconds(kind, options, grown):
             over.set()
             watcher.join()
         more = most[0] - before
-        if kind == "redis":
+        if kind != "ours":
             more += int(primary.info().get("rdb_last_cow_size", 0))
-        grown.setdefault(kind, []).append(more / 1e6)
+        grown.setdefault(kind, []).append(round(more / 1e6))
         if int(replica.call("DBSIZE")) != int(primary.call("DBSIZE")):
             raise BenchError("the copy is not whole")
         return seconds
@@ -114,8 +159,70 @@ def copy_seconds(kind, options, grown):
         replica.stop()
 
 
+def latency(kind, options, details):
+    """Each copy is a full one: the replica has changed its data meanwhile."""
+    primary, replica = Node(kind, options), Node(kind, options)
+    over = threading.Event()
+    copies = []
+
+    def copy():
+        while not over.is_set():
+            replica.follow(primary)
+            copies.append(1)
+            replica.call("REPLICAOF", "NO", "ONE")
+            replica.call("SET", "other", "1")
+
+    try:
+        primary.fill()
+        without = p99_ms(primary, "0:1", options)
+        copier = threading.Thread(target=copy)
+        copier.start()
+        try:
+            during = p99_ms(primary, "0:1", options)
+        finally:
+            over.set()
+            copier.join()
+        if int(primary.info()["sync_full"]) < len(copies):
+            raise BenchError("a copy was not a full one")
+        details.setdefault(kind, []).append(
+            f"p99 {without:.2f} -> {during:.2f} ms, {len(copies)} copies"
+        )
+        return during / without
+    finally:
+        primary.stop()
+        replica.stop()
+
+
+def away(kind, options, details):
+    with pair(kind, options, threads=2) as (primary, replica):
+        primary.call("CONFIG", "SET", "appendonly", "yes")
+        before = primary.info()
+        replica.process.send_signal(signal.SIGSTOP)
+        try:
+            rate = f"--qps={options.rate / CONNECTIONS}"
+            primary.load("--ratio=1:0", rate, f"--test_time={options.away}")
+        finally:
+            replica.process.send_signal(signal.SIGCONT)
+        begin = time.monotonic()
+        end = int(primary.info()["master_repl_offset"])
+        while int(replica.info().get("slave_repl_offset", 0)) < end:
+            if time.monotonic() > begin + 300:
+                raise BenchError("the replica does not come back")
+            time.sleep(0.02)
+        seconds = time.monotonic() - begin
+        after = primary.info()
+        full, partial = (
+            int(after[name]) - int(before[name]) for name in ("sync_full", "sync_partial_ok")
+        )
+        missed = end - int(before["master_repl_offset"])
+        details.setdefault(kind, []).append(
+            f"{missed / 1e6:.0f} MB of the stream, {full} full and {partial} partial copies"
+        )
+        return seconds
+
+
 def acks(kind, options, pipeline):
-    if kind == "redis":
+    if kind != "ours":
         return 1
     with pair(kind, options, with_replica=False) as (primary,):
         without = primary.write(pipeline, options.writes)
@@ -125,38 +232,44 @@ def acks(kind, options, pipeline):
 
 
 def main():
-    parser = side_by_side.parser_of(__doc__)
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--writes", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=int, default=20_000)
+    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--away", type=int, default=600)
     options = parser.parse_args()
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
-        options.keys, options.writes = 200_000, 100_000
-    side_by_side.print_head("replication", "redis-server", "ours")
-    row = side_by_side.print_row
-    for pipeline in (1, 10):
-        shares, replicas = {}, {}
+        options.keys, options.writes, options.seconds, options.away = 200_000, 100_000, 2, 5
+    side_by_side.print_kinds("replication", options)
 
-        def primary(kind, pipeline=pipeline, shares=shares, replicas=replicas):
+    def row(name, measure, asked, rounds=options.rounds):
+        if options.only in name:
+            options.rounds = rounds
+            details = {}
+            side_by_side.print_row([name], lambda kind: measure(kind, details), asked, options, 2)
+            for kind, lines in details.items():
+                print(f"  {kind}: {'; '.join(map(str, lines))}")
+
+    for pipeline in (1, 10):
+
+        def primary(kind, details, pipeline=pipeline):
             without = cpu_us(kind, options, pipeline, False)[0]
             with_one, replica = cpu_us(kind, options, pipeline, True)
-            shares.setdefault(kind, []).append(with_one / without)
-            replicas.setdefault(kind, []).append(replica)
+            details.setdefault(kind, []).append(
+                f"{with_one / without:.2f} of without; replica {replica:.2f} us"
+            )
             return with_one
 
-        if options.only in "primary":
-            row([f"primary, us a SET, P{pipeline}"], primary, 1, options, 2)
-            for kind, all_shares in shares.items():
-                share, replica = statistics.median(all_shares), statistics.median(replicas[kind])
-                print(f"  {kind}: {share:.2f} of without a replica; replica {replica:.2f} us")
-        if options.only in "acks":
-            row([f"acks, part, P{pipeline}"], lambda kind: acks(kind, options, pipeline), None,
-                options, 2)
-    if options.only in "copy":
-        grown = {}
-        row(["copy, seconds"], lambda kind: copy_seconds(kind, options, grown), 1, options, 2)
-        sizes = {kind: statistics.median(all_mb) for kind, all_mb in grown.items()}
-        print(f"  MB more: redis-server {sizes['redis']:.0f}, ours {sizes['ours']:.0f}")
+        row(f"primary, us a SET, P{pipeline}", primary, 1)
+        row(f"acks, part, P{pipeline}",
+            lambda kind, _, pipeline=pipeline: acks(kind, options, pipeline), None)
+    row("lag, MB", lambda kind, details: lag_mb(kind, options, details), None)
+    row("copy, seconds, and MB more", lambda kind, details: copy_seconds(kind, options, details), 1)
+    row("latency during copies, p99 with / without",
+        lambda kind, details: latency(kind, options, details), None)
+    row("away, seconds", lambda kind, details: away(kind, options, details), None, rounds=1)
 
 
 if __name__ == "__main__":

@@ -59,8 +59,9 @@ class FreeServer(Server):
             time.sleep(0.01)
 
     def command_line(self):
-        if self.kind == "redis":
-            return ["redis-server", "--port", str(self.port), "--save", "", "--dir", self.dir]
+        if self.kind != "ours":
+            binary = "redis-server" if self.kind == "redis" else self.options.valkey
+            return [binary, "--port", str(self.port), "--save", "", "--dir", self.dir]
         line = [self.binary, f"--port={self.port}", "--save=", "--logtostderr"]
         return [*line, f"--proactor_threads={self.threads}", f"--dir={self.dir}", *self.flags]
 
@@ -199,13 +200,13 @@ def memory_mb(kind, options):
         over.set()
         watcher.join()
         writer.join()
-        if kind == "redis":
+        if kind != "ours":
             return int(server.info()["rdb_last_cow_size"]) / 2**20, before / 2**20
         return (most[0] - before) / 2**20, before / 2**20
 
 
 def main():
-    parser = side_by_side.parser_of(__doc__)
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=int, default=8)
@@ -213,15 +214,15 @@ def main():
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.keys, options.seconds = 200_000, 1
-    side_by_side.print_head("load", "redis-server", "ours")
+    side_by_side.print_kinds("load", options)
     for name, words in (("save, CPU seconds", ()), ("save as RDB, CPU seconds", ("RDB",))):
         if options.only in name:
             took = {}
             side_by_side.print_row(
                 [name], lambda kind: save_cpu(kind, words, options, took), 0.8, options, 2
             )
-            seconds = {kind: statistics.median(times) for kind, times in took.items()}
-            print(f"  seconds: redis-server {seconds['redis']:.2f}, ours {seconds['ours']:.2f}")
+            seconds = {kind: round(statistics.median(times), 2) for kind, times in took.items()}
+            print(f"  seconds: {seconds}")
     loads = (("load, seconds", (), 0.5), ("load of RDB, seconds", ("RDB",), None))
     for name, words, asked in loads:
         if options.only in name:

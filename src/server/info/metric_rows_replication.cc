@@ -82,7 +82,9 @@ constexpr MetricRow kReplication[] = {
      .help = "Of the stream, what has been read.",
      .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.read_offset; }>},
     {.info = "slave_repl_offset",
-     .help = "And what has been carried out. 0: it was a primary, and has had no link since.",
+     .help = "And what has been carried out. Without a link since it was told to follow this "
+             "primary: 0 "
+             "if it was a primary, half of it if it followed another one.",
      .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.applied_offset; }>},
     {.info = "master_sync_total_bytes",
      .help = "During a full copy: its bytes; 0: not known.",

@@ -83,8 +83,9 @@ bool PrimaryLink::Follow(std::string_view host, uint16_t port, HandOver hand_ove
   LOG(INFO) << "replicaof " << helio::LogText(host_) << ' ' << port_;
   EndLink();
   UpdateGates();
+  if (was_replica && past_ == Past::kThisPrimary) past_ = Past::kOtherPrimary;
   if (!was_replica) {
-    has_followed_ = false;
+    past_ = Past::kPrimary;
     is_known_replica_ = true;
     SetReplica(true);
     UnblockClients();
@@ -546,7 +547,7 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   socket_ = nullptr;
   last_error_.clear();
   state_ = State::kConnected;
-  has_followed_ = true;
+  past_ = Past::kThisPrimary;
   auto stream = std::make_unique<PrimaryStream>();
   stream->owner = this;
   stream->begin = begin;
@@ -644,6 +645,14 @@ void PrimaryLink::OnStreamEnd(int64_t offset, int db_index, bool is_exact) {
   changed_.NotifyAll();
 }
 
+int64_t PrimaryLink::ToldOffset() const {
+  // Sentinel promotes who tells the largest offset. Without a link with this primary, it may count
+  // what no history of this primary has. So half of it: less than what those with a link tell, and
+  // more than a primary that has come back, which may have lost its data.
+  if (past_ == Past::kThisPrimary) return offset_;
+  return past_ == Past::kOtherPrimary ? offset_ / 2 : 0;
+}
+
 PrimaryLinkFacts PrimaryLink::Facts() const {
   constexpr std::string_view kStates[] = {"connect", "connecting", "handshake", "sync",
                                           "connected"};
@@ -651,9 +660,7 @@ PrimaryLinkFacts PrimaryLink::Facts() const {
   facts.priority = options_.priority;
   facts.is_read_only = options_.is_read_only;
   facts.is_announced = options_.is_announced;
-  // Sentinel promotes who tells the largest offset. One that was a primary itself and has not heard
-  // from the new one may count what nobody else has, so it is to be the last one.
-  facts.applied_offset = facts.read_offset = has_followed_ ? offset_ : 0;
+  facts.applied_offset = facts.read_offset = ToldOffset();
   facts.errors = errors_;
   if (!is_replica()) return facts;
   facts.is_replica = true;

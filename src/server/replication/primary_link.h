@@ -112,6 +112,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   static constexpr uint64_t kRetryMillisMax = 60'000;
   static constexpr uint64_t kHoldMillis = 10'000;
 
+  int64_t ToldOffset() const;
+
   // PrimaryStreamOwner
   void OnBytes(std::string_view bytes) override;
   void OnWhole(int64_t offset) override;
@@ -184,9 +186,11 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool follows_ = false;       // between Demote and Promote
   bool holds_writes_ = false;  // SetHoldsWrites
   bool may_have_own_writes_ = false;
-  bool has_followed_ = false;  // there was a link since it became a replica
-  uint64_t tick_task_ = 0;     // 0: none
-  helio::Mutex mutex_;         // CondVar wants one
+  // Of whom its offset tells: there was no link since it was a primary, or only with another one.
+  enum class Past : uint8_t { kPrimary, kOtherPrimary, kThisPrimary };
+  Past past_ = Past::kPrimary;
+  uint64_t tick_task_ = 0;  // 0: none
+  helio::Mutex mutex_;      // CondVar wants one
   helio::CondVar changed_;
 
   State state_ = State::kConnect;
