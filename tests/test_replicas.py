@@ -579,6 +579,39 @@ def test_a_reply_in_the_stream_would_be_a_part_of_it(primary, command, at_once):
     assert f"it has sent '{command[0]}'" in server.log()
 
 
+@pytest.mark.parametrize(
+    "commands",
+    [[["HELLO", 3], ["SUBSCRIBE", "c"]], [["MONITOR"]], [["HELLO", 3], ["CLIENT", "TRACKING", "on"]]],
+    ids=["subscribed", "monitor", "tracking"],
+)
+def test_what_is_pushed_has_no_place_in_a_stream(primary, commands):
+    server = primary()
+    with server.connect() as link:
+        for command in commands:
+            link.call(*command)
+        assert link.call("PSYNC", "?", "-1") == Error(
+            "ERR Can't SYNC a client that is subscribed, monitors, or tracks keys: send RESET first"
+        )
+        assert link.call("RESET") == Status("RESET")
+        link.send_command("PSYNC", "?", "-1")
+        assert link.read_line().lstrip(b"\n").startswith(b"+FULLRESYNC ")
+
+
+def test_what_others_track_is_not_told_to_a_replica(primary):
+    server = primary(proactor_threads=2)
+    with server.connect() as c, server.connect() as link:
+        link.call("HELLO", 3)
+        target = link.call("CLIENT", "ID")
+        assert c.call("CLIENT", "TRACKING", "on", "REDIRECT", target) == OK
+        assert c.call("GET", "k") is None
+        take_sized_copy(link, "PSYNC", "?", "-1")
+        assert c.call("SET", "k", "v") == OK
+        assert link.read() == [b"SELECT", b"0"]
+        assert link.read() == [b"SET", b"k", b"v"]
+        assert c.call("DEL", "k") == 1
+        assert link.read() == [b"DEL", b"k"]
+
+
 def test_a_flush_of_what_is_empty_is_in_the_stream(primary):
     """A replica may have what the primary does not."""
     server = primary(proactor_threads=2)

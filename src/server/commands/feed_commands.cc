@@ -58,6 +58,12 @@ void TakeRole(Replica& replica) {
 void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply,
             bool takes_role = false) {
   if (session.feed != nullptr) return;  // it gets the stream already
+  // What is pushed to it would stand in the middle of the stream.
+  if (session.is_subscribed() || session.tracking != nullptr ||
+      session.monitor != Session::Monitor::kNo) {
+    return reply.Error(
+        "ERR Can't SYNC a client that is subscribed, monitors, or tracks keys: send RESET first");
+  }
   if (Server::Here().failover().is_under_way() && !takes_role) {
     return reply.Error("NOMASTERLINK Can't SYNC while failing over");
   }

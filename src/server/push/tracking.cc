@@ -402,6 +402,7 @@ void Tracking::OnRedirected(const Item& item) {
   }
   Session& target = *it->second;
   if (!target.resp3 && !target.is_subscribed()) return;
+  if (target.feed != nullptr) return;  // a replica now: it gets the stream, and nothing else
   message_.Clear();
   RespWriter writer(&message_, target.resp3);
   if (target.resp3) {
