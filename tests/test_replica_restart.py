@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots say where they are in the stream: who starts from one goes on from there."""
+"""Snapshots, and logs that were closed, say where they are in the stream: who starts from one goes on
+from there."""
 
+import os
 import time
 
 import pytest
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ou
 __all__ = ["node"]  # a fixture
 
 DUMP = {"dbfilename": "dump", "save": "3600 1000000000", "repl_backlog_size": "100mb"}
+LOG = {"appendonly": "yes", "save": "", "repl_backlog_size": "100mb"}
+EACH = pytest.mark.parametrize("files", [DUMP, LOG], ids=["snapshot", "log"])
 
 
 def start_again(c, how, **flags):
@@ -62,9 +66,71 @@ def test_a_replica_that_starts_again_needs_no_copy(node, kind, how):
     assert role(replica)["master_replid"] == role(primary)["master_replid"]
 
 
-def test_the_selected_database_comes_back(node):
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_replica_with_a_log_that_starts_again_needs_no_copy(node, kind, policy):
+    primary = node(kind, repl_backlog_size="100mb")
+    replica = node(proactor_threads=3, appendfsync=policy, **LOG)
+    follow(replica, primary)
+    rng = new_rng()
+    with writing(lambda: connect(primary), rng) as writers:
+        for _ in range(3):
+            writers.await_more()
+            replica = start_again(replica, "stopped", replicaof=f"127.0.0.1 {primary.port}")
+            await_link(replica)
+        writers.await_more()
+    assert_same(primary, replica)
+    assert copies(primary) == 1
+    assert role(replica)["master_replid"] == role(primary)["master_replid"]
+
+
+@pytest.mark.parametrize("change", ["killed", "by-redis", "by-rewrite"])
+def test_a_log_that_was_written_to_has_no_place(node, start_server, change):
+    """Once closed, and then changed without the stream."""
+    primary = node(repl_backlog_size="100mb")
+    replica = node(**LOG)
+    follow(replica, primary)
+    assert primary.call("SET", "k", "v") == OK
+    await_offset(primary, replica)
+    place = os.path.join(replica.server.dir, "appendonlydir", "appendonly.aof.place")
+    assert not os.path.exists(place)
+    replica.server.stop()
+    assert os.path.exists(place)
+    if change == "killed":
+        replica.server.start_again(keeps_port=True, replicaof=f"127.0.0.1 {primary.port}")
+        with connect(replica) as c:
+            c.port = replica.port
+            await_link(c)
+            assert primary.call("SET", "k", "w") == OK
+            await_offset(primary, c)
+        assert copies(primary) == 1
+        replica.server.kill()
+    else:
+        redis = start_server(reference=True, dir=replica.server.dir, appendonly="yes", save="")
+        with redis.connect() as c:
+            wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
+            if change == "by-redis":
+                assert c.call("SET", "other", "v") == OK
+            else:
+                c.call("BGREWRITEAOF")
+                wait_until(
+                    lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0", what="its end"
+                )
+        redis.stop()
+    before = copies(primary)
+    replica.server.start_again(keeps_port=True, replicaof=f"127.0.0.1 {primary.port}")
+    with connect(replica) as c:
+        c.port = replica.port
+        await_link(c)
+        await_offset(primary, c)
+        assert_same(primary, c)
+    assert copies(primary) == before + 1
+
+
+@EACH
+def test_the_selected_database_comes_back(node, files):
     primary = node("redis7")
-    replica = node(**DUMP)
+    replica = node(**files)
     follow(replica, primary)
     assert primary.call("SELECT", 2) == OK
     assert primary.call("SET", "before", "v") == OK
@@ -76,10 +142,11 @@ def test_the_selected_database_comes_back(node):
     assert copies(primary) == 1
 
 
-def test_a_key_whose_time_was_over_is_there_for_what_follows(node):
+@EACH
+def test_a_key_whose_time_was_over_is_there_for_what_follows(node, files):
     """PERSIST came in time at the primary, and late at the replica."""
     primary = node("redis7")
-    replica = node(**DUMP)
+    replica = node(**files)
     follow(replica, primary)
     assert primary.call("SET", "k", "v", "PX", 1500) == OK
     await_offset(primary, replica)

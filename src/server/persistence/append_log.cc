@@ -122,22 +122,24 @@ void AppendLog::Link() {
 }
 
 // With all shards locked.
-void AppendLog::Unlink() {
-  if (!std::exchange(is_linked_, false)) return;
+bool AppendLog::Unlink() {
+  if (!std::exchange(is_linked_, false)) return true;
   // What a disk that fails does not take would be waited for with all these locks.
   if (!writer_->status().is_ok()) writer_->Stop();
-  if (!stream_.DetachLog()) {
-    LOG(ERROR) << "the append-only log ends before all changes are in it";
-  }
+  if (stream_.DetachLog()) return true;
+  LOG(ERROR) << "the append-only log ends before all changes are in it";
+  return false;
 }
 
-void AppendLog::Close() {
+void AppendLog::Close(const StreamPlace& place) {
   AwaitHistoryChanges();
   SetExpires(false);
   is_open_ = false;
   stream_.Close();
   is_complete_ = false;
-  if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
+  std::error_code error = writer_->Close();
+  if (!error && !place.id.empty()) error = directory_->SavePlace(place);
+  if (error) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;
   directory_ = nullptr;
   server_.settings.log_errno = 0;
@@ -168,8 +170,9 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
   if (std::string error = LoadFiles(*directory_, progress, nullptr, &end); !error.empty()) {
     return error;
   }
-  loaded_place_ = {
-      .id = end.stream_id, .offset = end.stream_offset, .db_index = std::max(end.db_index, 0)};
+  loaded_place_ = directory_->ReadPlace().value_or(StreamPlace{
+      .id = end.stream_id, .offset = end.stream_offset, .db_index = std::max(end.db_index, 0)});
+  directory_->RemovePlace();
   return Continue({.stream_offset = end.stream_offset,
                    .stream_id = end.stream_id,
                    .continues_file = end.continues_file,
@@ -230,15 +233,18 @@ std::string AppendLog::BeginHere() {
 }
 
 void AppendLog::End() {
-  WithAllLocked([this] { Unlink(); });
+  WithAllLocked([this] { (void)Unlink(); });
   Close();
 }
 
-void AppendLog::Stop() {
+void AppendLog::Stop(const StreamPlace& place) {
   ends_ = true;
   while (is_changing_) helio::this_fiber::SleepForMillis(1);
   AwaitRewrite();
-  if (is_on()) End();
+  if (!is_on()) return;
+  bool has_all = is_complete_;
+  WithAllLocked([&] { has_all = Unlink() && has_all; });
+  Close(has_all ? place : StreamPlace());
 }
 
 void AppendLog::ChangeSoon(std::function<void()> change) {
@@ -647,7 +653,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
     if (!writer_->status().is_ok()) return std::string(kFails);
     if (!stream_.journal()->Flush()) return "the append-only log was stopped";
     if (auto error = writer_->Sync()) return error.message();
-    Unlink();
+    (void)Unlink();
   } else {
     other = NewDirectory(persistence_.directory());
     if (std::string error = other->OpenToRead(); !error.empty()) return error;

@@ -64,8 +64,9 @@ class AppendLog {
   // one, and begins a log with that. REQUIRES: Find. Suspends.
   [[nodiscard]] std::string Load(LoadProgress* progress);
 
-  // The end of the server. REQUIRES: it serves nobody any more. Suspends.
-  void Stop();
+  // The end of the server. `place`: of a replica, whose data is that of a stream up to there; a
+  // start finds it again. An empty id: none. REQUIRES: it serves nobody any more. Suspends.
+  void Stop(const StreamPlace& place);
 
   // --- Settings. An error, or nothing. What needs locks is done in the background: the client may
   // be an EXEC, which has some ---
@@ -150,11 +151,12 @@ class AppendLog {
   void WithAllLocked(Function function);
   // Makes the writer, and the stream has a journal.
   std::error_code Open(LogWriter::Start start, uint64_t first_epoch);
-  // And ends them. REQUIRES: Unlink.
-  void Close();
+  // And ends them. `place`: as in Stop. REQUIRES: Unlink.
+  void Close(const StreamPlace& place = {});
   // The stream's epochs go to the writer, and do not any more. REQUIRES: nothing changes.
   void Link();
-  void Unlink();
+  // False: the writer has not got all of them.
+  bool Unlink();
   std::string LoadLog(LoadProgress* progress);
   // Into empty shards. REQUIRES: LoadedKeys, until units go to the journal. `outer`:
   // has locked all of them; null: nobody else uses them.

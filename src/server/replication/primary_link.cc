@@ -161,7 +161,8 @@ void PrimaryLink::SetOptions(const ReplicationOptions& options) {
   UpdateGates();
 }
 
-void PrimaryLink::Stop() {
+void PrimaryLink::Stop(uint64_t patience_ms) {
+  if (log_.is_on() && patience_ms > 0) (void)HoldStream(patience_ms);
   stops_ = true;
   EndLink();
   if (session_ != nullptr) session_->connection.CloseNow();  // the disk may never take its effects
@@ -568,14 +569,14 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   return offset_ > begin ? std::string(kIsOver) : "";
 }
 
-bool PrimaryLink::HoldStream() {
+bool PrimaryLink::HoldStream(uint64_t patience_ms) {
   if (session_ == nullptr || !is_replica()) return false;
   const Session* const held = session_;
   is_held_ = false;
   wants_rest_ = true;
   session_->connection.AskForRest();
   // Its last command may wait for somebody who never ends.
-  const uint64_t end_ns = helio::MonotonicNanos() + kHoldMillis * 1'000'000;
+  const uint64_t end_ns = helio::MonotonicNanos() + patience_ms * 1'000'000;
   std::unique_lock lock(mutex_);
   while (session_ == held && !is_held_ && helio::MonotonicNanos() < end_ns) {
     changed_.WaitUntil(lock, end_ns);
@@ -593,6 +594,11 @@ std::optional<StreamPlace> PrimaryLink::held_place() const {
   return StreamPlace{.id = ids_.id,
                      .offset = static_cast<uint64_t>(Worker::WholeOffset(*session_)),
                      .db_index = session_->db_index};
+}
+
+StreamPlace PrimaryLink::place_at_end() const {
+  if (!is_replica() || !follows_ || !can_continue_ || may_have_own_writes_) return {};
+  return {.id = ids_.id, .offset = static_cast<uint64_t>(offset_), .db_index = db_index_};
 }
 
 void PrimaryLink::OnBytes(std::string_view bytes) { replicas_.AppendOfPrimary(bytes); }

@@ -89,15 +89,21 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
     tls_context_ = std::move(context);
   }
-  // The end of the server. Suspends until nothing runs any more.
-  void Stop();
+  // The end of the server. With a log the stream comes to rest first, for so long at most, so that
+  // the log has a place in it. Suspends until nothing runs any more.
+  void Stop(uint64_t patience_ms);
 
+  static constexpr uint64_t kHoldMillis = 10'000;
   // For a copy or a snapshot of this replica: nothing more of the stream is carried out, and what
   // was begun is done. False: there is no stream, or it does not come to rest. Suspends.
-  bool HoldStream();
+  bool HoldStream(uint64_t patience_ms = kHoldMillis);
   void LetStreamGo();
   // Where it is held. None: the link has ended meanwhile.
   std::optional<StreamPlace> held_place() const;
+
+  // What the server has is that of the stream up to there. An empty id: that is not known, or it is
+  // no replica. REQUIRES: Stop, and nothing of the stream is carried out any more.
+  StreamPlace place_at_end() const;
 
   // replica-read-only was off since the last copy: what clients have written is in no stream.
   bool may_have_own_writes() const { return may_have_own_writes_; }
@@ -110,7 +116,6 @@ class PrimaryLink final : private PrimaryStreamOwner {
  private:
   enum class State : uint8_t { kConnect, kConnecting, kHandshake, kSync, kConnected };
   static constexpr uint64_t kRetryMillisMax = 60'000;
-  static constexpr uint64_t kHoldMillis = 10'000;
 
   int64_t ToldOffset() const;
 

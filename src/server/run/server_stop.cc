@@ -268,7 +268,8 @@ void Server::Stop() {
     if (listeners_ != nullptr) listeners_->Close();
     replicas_->BeginStop();
     failover_->Stop();
-    primary_link_->Stop();
+    const uint64_t patience_ms = skips_replicas_ ? 0 : shutdown_timeout_s_ * 1000;
+    primary_link_->Stop(std::min(patience_ms, PrimaryLink::kHoldMillis));
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
     persistence_->CancelSave();
@@ -313,7 +314,7 @@ void Server::Stop() {
   }
   state_.pool.at(0)->AwaitFiber("stop log", [this] {
     replicas_->Stop();
-    append_log_->Stop();
+    append_log_->Stop(primary_link_->place_at_end());
   });
   state_.shards->set_after_flush_all(nullptr);
   AwaitOnAll<WorkerState>(state_, [this](WorkerState& worker) {

@@ -11,6 +11,7 @@
 #include "helio/base/logging.h"
 #include "storage/log/annotations.h"
 #include "storage/log/log_files.h"
+#include "storage/log/log_place.h"
 
 namespace dfly {
 
@@ -180,7 +181,8 @@ bool LogDirectory::IsUsed(std::string_view name) const {
 
 void LogDirectory::RemoveLeftovers() {
   const auto is_temporary = [this](const std::string& name) {
-    return Path(name) == TemporaryBase() || Path(name) == TemporaryManifest();
+    return Path(name) == TemporaryBase() || Path(name) == TemporaryManifest() ||
+           Path(name) == TemporaryPlace();
   };
   for (const std::string& name : found_) {
     if (IsUsed(name) || Has(manifest_.history, name)) continue;
@@ -254,6 +256,34 @@ std::error_code LogDirectory::NewIncremental(std::string* name, std::string_view
   if (!is_replacing_) return Persist(std::move(next));
   manifest_ = std::move(next);
   return {};
+}
+
+std::error_code LogDirectory::SavePlace(const StreamPlace& place) {
+  if (manifest_.incrementals.empty()) return {};
+  const std::string& name = manifest_.incrementals.back().name;
+  std::unique_ptr<InputFile> file;
+  if (auto error = files_.Open(Path(name), &file)) return error;
+  const std::string text = FormatLogPlace({.place = place, .file = name, .size = file->size()});
+  if (auto error = WriteWholeFile(&files_, TemporaryPlace(), text)) return error;
+  if (auto error = files_.Rename(TemporaryPlace(), Path(PlaceName()))) return error;
+  return files_.SyncDirectory(path_);
+}
+
+std::optional<StreamPlace> LogDirectory::ReadPlace() {
+  std::string text;
+  if (ReadWholeFile(&files_, Path(PlaceName()), &text)) return std::nullopt;
+  std::optional<LogPlace> log = ParseLogPlace(text);
+  if (!log || manifest_.incrementals.empty() || log->file != manifest_.incrementals.back().name) {
+    return std::nullopt;
+  }
+  std::unique_ptr<InputFile> file;
+  if (files_.Open(Path(log->file), &file) || file->size() != log->size) return std::nullopt;
+  return std::move(log->place);
+}
+
+void LogDirectory::RemovePlace() {
+  const auto error = files_.Remove(Path(PlaceName()));
+  if (error && !IsMissing(error)) LOG(WARNING) << Path(PlaceName()) << ": " << error.message();
 }
 
 std::error_code LogDirectory::BeginReplacement() {

@@ -6,6 +6,8 @@
 //                          <file name>.<seq>.incr.aof     what came after it, in this order
 //                          temp-<file name>.manifest      what is not finished; the same with
 //                                                         .base.rdb
+//                          <file name>.place              of a replica's log (log_place.h); the
+//                                                         same with temp-
 //                          .<file name>.lock              empty; who has the log has its lock
 //                          history/                       what was replaced (log_history.h)
 //
@@ -28,6 +30,7 @@
 #include "storage/log/annotations.h"
 #include "storage/log/log_history.h"
 #include "storage/log/manifest.h"
+#include "storage/snapshot_extras.h"
 
 namespace dfly {
 
@@ -85,6 +88,13 @@ class LogDirectory {
   [[nodiscard]] std::error_code FinishBase(uint64_t first_seq,
                                            int64_t now_s = helio::UnixMillis() / 1000);
 
+  // What the log has is that of a stream, up to there. It counts until somebody writes to the log.
+  // REQUIRES: what the log has is on the device, and nobody writes.
+  [[nodiscard]] std::error_code SavePlace(const StreamPlace& place);
+  // None: there is none that counts. Before the log goes on.
+  std::optional<StreamPlace> ReadPlace();
+  void RemovePlace();
+
   // False removes all of it. (A start without a history leaves alone what is there.)
   void SetKeepsHistory(bool value);
   // What was replaced before that Unix time goes.
@@ -108,6 +118,8 @@ class LogDirectory {
   bool IsUsed(std::string_view name) const;
   std::string ManifestName() const { return names_.file_name + ".manifest"; }
   std::string TemporaryManifest() const { return Path("temp-" + ManifestName()); }
+  std::string PlaceName() const { return names_.file_name + ".place"; }
+  std::string TemporaryPlace() const { return Path("temp-" + PlaceName()); }
   uint64_t TakeSeq(uint64_t* next) { return (*next)++; }
 
   FileLayer& files_;

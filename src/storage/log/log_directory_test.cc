@@ -139,6 +139,30 @@ TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
             "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n");
 }
 
+TEST_F(LogDirectoryTest, APlaceCountsUntilTheLogChanges) {
+  const StreamPlace place = {.id = std::string(40, 'a'), .offset = 100, .db_index = 2};
+  ASSERT_EQ(Open(), "");
+  EXPECT_EQ(directory_->ReadPlace(), std::nullopt);
+  std::string name;
+  ASSERT_FALSE(directory_->NewIncremental(&name));
+  ASSERT_FALSE(directory_->SavePlace(place));
+  Put("temp-appendonly.aof.place", "");
+  ASSERT_EQ(Open(), "");
+  EXPECT_FALSE(files_.files.contains(File("temp-appendonly.aof.place")));
+  EXPECT_EQ(directory_->ReadPlace(), place);
+  files_.files[File(name)] += "x";
+  EXPECT_EQ(directory_->ReadPlace(), std::nullopt);
+  files_.files[File(name)].pop_back();
+  EXPECT_EQ(directory_->ReadPlace(), place);
+  ASSERT_FALSE(directory_->NewIncremental(&name));
+  EXPECT_EQ(directory_->ReadPlace(), std::nullopt);
+  ASSERT_FALSE(directory_->SavePlace(place));
+  EXPECT_EQ(directory_->ReadPlace(), place);
+  directory_->RemovePlace();
+  EXPECT_EQ(directory_->ReadPlace(), std::nullopt);
+  EXPECT_FALSE(files_.files.contains(File("appendonly.aof.place")));
+}
+
 TEST_F(LogDirectoryTest, FilesOfAnotherLogStay) {
   // One server has begun a log whose name begins as this one's; and this one is begun.
   Put("appendonly.aof.other.manifest", "file appendonly.aof.other.1.incr.aof seq 1 type i\n");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <ranges>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -326,8 +325,7 @@ std::string LogRecovery::Copy(const LogFile& from, uint64_t size, const std::str
 }
 
 void LogRecovery::RemoveMade() {
-  for (const std::string& path : made_ | std::views::reverse) (void)files_.Remove(path);
-  made_.clear();
+  for (; !made_.empty(); made_.pop_back()) (void)files_.Remove(made_.back());
 }
 
 std::string LogRecovery::Report(const LogPoint& point, int64_t now_s, const Cut& cut,
