@@ -326,6 +326,23 @@ def test_logs_of_two_names_are_in_one_directory(servers):
     other.dir = own
 
 
+def test_a_long_name_of_another_alphabet(servers):
+    """Its line in the manifest is not longer than redis-server and this one read."""
+    name = "日" * 66  # 198 bytes
+    server = servers(appendonly="yes", appendfilename=name)
+    with server.connect() as r:
+        assert r.call("SET", "k", "v") == OK
+        assert r.call("WAITAOF", 1, 0, 0) == [1, 0]
+    server.kill()
+    server.start_again()
+    wait_until_loaded(server)
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"v"
+    for flag in ("appendfilename", "appenddirname"):
+        with pytest.raises(ServerFailed, match=f"{flag} can't be longer than 200 bytes"):
+            servers(**{flag: name + "日"})
+
+
 def test_a_second_server_is_kept_from_the_log(servers):
     server = servers(appendonly="yes")
     other = servers()

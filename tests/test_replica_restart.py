@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots, and logs that were closed, say where they are in the stream: who starts from one goes on
-from there."""
+"""Snapshots, and logs that were closed, say where they are in the stream: who starts from one goes
+on from there."""
 
 import os
 import time

@@ -581,7 +581,11 @@ def test_a_reply_in_the_stream_would_be_a_part_of_it(primary, command, at_once):
 
 @pytest.mark.parametrize(
     "commands",
-    [[["HELLO", 3], ["SUBSCRIBE", "c"]], [["MONITOR"]], [["HELLO", 3], ["CLIENT", "TRACKING", "on"]]],
+    [
+        [["HELLO", 3], ["SUBSCRIBE", "c"]],
+        [["MONITOR"]],
+        [["HELLO", 3], ["CLIENT", "TRACKING", "on"]],
+    ],
     ids=["subscribed", "monitor", "tracking"],
 )
 def test_what_is_pushed_has_no_place_in_a_stream(primary, commands):

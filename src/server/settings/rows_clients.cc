@@ -536,7 +536,8 @@ constexpr SettingRow kRows[] = {
      .help =
          "Seconds that the end of the server waits for its replicas (SHUTDOWN NOW does not; 0: it "
          "never does), and that the end of a replica with a log waits, 10 at most, until what has "
-         "begun of its primary's stream is done. And seconds that SIGTERM and SIGINT wait for locks that the last snapshot "
+         "begun of its primary's stream is done. And seconds that SIGTERM and SIGINT wait for "
+         "locks that the last snapshot "
          "needs, and then "
          "for the end of all commands. After that the process ends without, and the log says who "
          "has the locks. A snapshot that is being written is waited for, unless a thread has "

@@ -24,7 +24,12 @@ constexpr NamedValue<LogPolicy> kPolicies[] = {
     {"everysec", LogPolicy::kEverySec}, {"always", LogPolicy::kAlways}, {"no", LogPolicy::kNo}};
 
 std::string CheckBaseName(std::string_view name, std::string_view text, std::string_view what) {
+  // A file's name has 255 bytes at most, and the manifest a line for it.
+  constexpr size_t kBytesMax = 200;
   if (text.empty()) return fmt::format("{} can't be empty", name);
+  if (text.size() > kBytesMax) {
+    return fmt::format("{} can't be longer than {} bytes", name, kBytesMax);
+  }
   if (text.find('/') == std::string_view::npos) return "";
   return fmt::format("{} can't be a path, just a {}", name, what);
 }

@@ -31,6 +31,34 @@ bool IsNameOfFile(std::string_view name) {
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
 }
 
+std::string QuotedName(std::string_view name) {
+  const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return c > ' ' && c <= '~' && c != '"' && c != '\'' && c != '#';
+  });
+  if (is_plain) return std::string(name);
+  std::string quoted = "\"";
+  for (const char c : name) {
+    // Other alphabets stay as they are: four times as long, a name may not fit in a line.
+    if ((c >= ' ' && c <= '~') || static_cast<uint8_t>(c) >= 0x80) {
+      if (c == '"') quoted += '\\';
+      quoted += c;
+    } else {
+      constexpr std::string_view kNamed = "\nn\rr\tt\aa\bb";  // each with its letter
+      const size_t at = kNamed.find(c);
+      quoted += at == kNamed.npos ? fmt::format("\\x{:02x}", static_cast<uint8_t>(c))
+                                  : std::string{'\\', kNamed[at + 1]};
+    }
+  }
+  return quoted + '"';
+}
+
+std::string Line(const ManifestFile& file, char type) {
+  std::string line = fmt::format("file {} seq {} type {}", QuotedName(file.name), file.seq, type);
+  if (file.start_offset) line += fmt::format(" startoffset {}", *file.start_offset);
+  if (file.end_offset) line += fmt::format(" endoffset {}", *file.end_offset);
+  return line + '\n';
+}
+
 // Reads a line without its end. An empty text, or what is wrong with it.
 std::string ParseLine(std::string_view line, Manifest* manifest) {
   const auto words = SplitQuoted(line);
@@ -58,6 +86,8 @@ std::string ParseLine(std::string_view line, Manifest* manifest) {
     }
   }
   if (file.name.empty() || file.seq == 0) return "it needs a file, a seq and a type";
+  // It will be written again.
+  if (Line(file, type).size() > kLineMax) return "its name is too long";
   switch (type) {
     case 'b':
       if (manifest->base) return "there is a second base";
@@ -83,33 +113,6 @@ std::string Shown(std::string_view line) {
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '.');
   return shown;
-}
-
-std::string QuotedName(std::string_view name) {
-  const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return c > ' ' && c <= '~' && c != '"' && c != '\'' && c != '#';
-  });
-  if (is_plain) return std::string(name);
-  std::string quoted = "\"";
-  for (const char c : name) {
-    if (c >= ' ' && c <= '~') {
-      if (c == '"') quoted += '\\';
-      quoted += c;
-    } else {
-      constexpr std::string_view kNamed = "\nn\rr\tt\aa\bb";  // each with its letter
-      const size_t at = kNamed.find(c);
-      quoted += at == kNamed.npos ? fmt::format("\\x{:02x}", static_cast<uint8_t>(c))
-                                  : std::string{'\\', kNamed[at + 1]};
-    }
-  }
-  return quoted + '"';
-}
-
-void AppendLine(const ManifestFile& file, char type, std::string* text) {
-  *text += fmt::format("file {} seq {} type {}", QuotedName(file.name), file.seq, type);
-  if (file.start_offset) *text += fmt::format(" startoffset {}", *file.start_offset);
-  if (file.end_offset) *text += fmt::format(" endoffset {}", *file.end_offset);
-  *text += '\n';
 }
 
 }  // namespace
@@ -139,9 +142,9 @@ std::string ParseManifest(std::string_view text, Manifest* manifest) {
 
 std::string FormatManifest(const Manifest& manifest) {
   std::string text;
-  if (manifest.base) AppendLine(*manifest.base, 'b', &text);
-  for (const ManifestFile& file : manifest.history) AppendLine(file, 'h', &text);
-  for (const ManifestFile& file : manifest.incrementals) AppendLine(file, 'i', &text);
+  if (manifest.base) text += Line(*manifest.base, 'b');
+  for (const ManifestFile& file : manifest.history) text += Line(file, 'h');
+  for (const ManifestFile& file : manifest.incrementals) text += Line(file, 'i');
   // Redis refuses a file without a line.
   if (text.empty()) text = "# no files\n";
   return text;

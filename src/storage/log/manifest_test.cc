@@ -46,6 +46,21 @@ TEST(ManifestTest, NamesOfAnyBytesAreReadBack) {
   }
 }
 
+TEST(ManifestTest, ALongNameOfAnotherAlphabetFits) {
+  std::string name;
+  while (name.size() < 252) name += "\xe6\x97\xa5";
+  Manifest manifest;
+  manifest.incrementals = {{.name = name, .seq = 1, .start_offset = 7}};
+  Manifest read;
+  ASSERT_EQ(ParseManifest(FormatManifest(manifest), &read), "");
+  EXPECT_EQ(read, manifest);
+}
+
+TEST(ManifestTest, ANameThatCouldNotBeWrittenAgainIsRefused) {
+  EXPECT_THAT(ErrorOf("file " + std::string(300, '\x01') + " seq 1 type i\n"),
+              HasSubstr("its name is too long"));
+}
+
 TEST(ManifestTest, OneWithoutFilesIsNotEmptyText) {
   const std::string text = FormatManifest({});
   EXPECT_THAT(text, StartsWith("#"));
