@@ -289,9 +289,18 @@ def test_writers_while_the_replica_comes_and_goes(primary, tmp_path):
 
 
 class FakeSentinel:
-    def __init__(self, server, number):
+    """It says at once which server is the primary, if it is to say that."""
+
+    def __init__(self, server, number, says=True):
+        self.port = server.port
         self.c = RespSocket(("127.0.0.1", server.port), timeout=PATIENCE_S)
         assert self.c.call("CLIENT", "SETNAME", f"sentinel-{number:08x}-cmd") == OK
+        if says:
+            self.say("127.0.0.1", self.port)
+
+    def say(self, host, port):
+        hello = f"127.0.0.1,26379,{'a' * 40},1,mymaster,{host},{port},1"
+        assert self.c.call("PUBLISH", "__sentinel__:hello", hello) == 0
 
     def ping(self):
         assert self.c.call("PING") == Status("PONG")
@@ -327,6 +336,55 @@ def test_the_fence(primary):
         assert c.read() == OK
         for sentinel in sentinels:
             sentinel.close()
+
+
+def test_a_sentinel_that_names_another_primary_does_not_count(primary):
+    """It was promoted while nobody reached this one, which is to be demoted some seconds later."""
+    flags = {"replica_announce_ip": "10.1.2.3", "replica_announce_port": 7000}
+    server = primary(min_replicas_to_ack=0, fence_without_sentinels=1, fence_ms=100_000, **flags)
+    with server.connect() as c, server.connect() as other:
+        c.send_command("SET", "k", "v")
+        await_epochs(other)
+        sentinel = FakeSentinel(server, 1, says=False)
+        sentinel.ping()
+        assert not is_answered(c)  # it has not said anything
+        for host, port in (("10.1.2.3", 7001), ("10.1.2.4", 7000), ("127.0.0.1", 1)):
+            sentinel.say(host, port)
+            assert not is_answered(c)
+        assert "names 127.0.0.1 1 as the primary" in server.log()
+        for host, port in (("10.1.2.3", 7000), ("127.0.0.1", server.port), ("a.host", 7000)):
+            sentinel.say(host, port)
+            assert c.read() == OK
+            sentinel.say("10.1.2.4", 7000)
+            wait_until(lambda: other.info("replication")["is_fenced"] == "1", what="the fence")
+            c.send_command("SET", "k", "w")
+            assert not is_answered(c)
+        # Silence is forgotten words.
+        sentinel.say("10.1.2.3", 7000)
+        assert c.read() == OK
+        assert other.call("CONFIG", "SET", "fence-ms", 20) == OK
+        wait_until(lambda: other.info("replication")["is_fenced"] == "1", what="the fence")
+        assert other.call("CONFIG", "SET", "fence-ms", 100_000) == OK
+        c.send_command("SET", "k", "x")
+        sentinel.ping()
+        assert not is_answered(c)
+        sentinel.say("10.1.2.3", 7000)
+        assert c.read() == OK
+        for message in ("", ",", ",,,,,,,", "a,b,c,d,e,f,g,h", "a,b,c,d,e,10.1.2.3,70000,1"):
+            assert sentinel.c.call("PUBLISH", "__sentinel__:hello", message) == 0
+        assert c.call("SET", "k", "y") == OK  # what makes no sense is not heard
+        sentinel.close()
+
+
+def test_a_publish_does_not_wait_for_replicas(primary):
+    """Sentinel publishes on the connection that it pings on."""
+    server = primary(min_replicas_to_ack=1, ack_timeout=0)
+    with server.connect() as c, server.connect() as other:
+        other.send_command("SET", "key", "value")
+        await_epochs(c)
+        for command in (["PUBLISH", "c", "m"], ["SPUBLISH", "c", "m"]):
+            assert c.call(*command) == 0
+            assert c.call("PING") == Status("PONG")
 
 
 def test_memcached_waits_too(primary, tmp_path):

@@ -49,6 +49,13 @@ struct SessionUser {
   bool needs_no_password = false;  // as there is none on that
 };
 
+// What a Sentinel has published last about itself and the primary.
+struct SentinelHello {
+  std::string primary_host;
+  uint16_t primary_port = 0;
+  bool is_told = false;  // that it names another server, in the log
+};
+
 // What goes along when the connection goes on on another thread: what the client has set or shows.
 struct MovedSession {
   std::string name;
@@ -60,7 +67,8 @@ struct MovedSession {
   std::string local_address;
   int db_index = 0;
   bool resp3 = false;
-  bool is_memcached = false;  // speaks its protocol; never RESP
+  bool is_memcached = false;             // speaks its protocol; never RESP
+  std::unique_ptr<SentinelHello> hello;  // null: it is no Sentinel that has said one
   bool no_touch = false;
   bool no_evict = false;
   ReplyMode reply_mode = ReplyMode::kOn;

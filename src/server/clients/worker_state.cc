@@ -124,6 +124,9 @@ uint64_t WorkerState::NewestEpoch() const {
 }
 
 bool WorkerState::TellsOfData(const Command& command) {
+  // A message is no data. And Sentinel publishes on the connection that it pings on: if its PING
+  // waited for a replica that is gone it would take this server for dead.
+  if (command.channel_at != 0) return false;
   return command.runs_script || (command.flags & (kWrite | kReadonly | kMayReplicate)) != 0 ||
          command.name == "exec";
 }

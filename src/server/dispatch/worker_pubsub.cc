@@ -3,6 +3,7 @@
 #include "facade/replies/error_texts.h"
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
+#include "server/replication/sentinels.h"
 
 namespace dfly {
 
@@ -35,6 +36,8 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
     return Outcome::kBarrier;
   }
   const std::string_view channel = args[command.routed_by(args)];
+  if (channel == kSentinelHelloChannel) [[unlikely]]
+    NoteSentinelHello(SessionOf(connection), args);
   const uint64_t hash = HashKey(channel);
   const ShardId shard = shards_.ShardOfChannel(channel, hash);
   const bool is_here = state_.local(shard) != nullptr && !all_remote_;

@@ -101,7 +101,7 @@ void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
   copies_.SetOptions(options);
   backlog_.set_keeps(options.backlog_bytes);
-  sync_.SetTimeout(options.ack_timeout_ms);
+  sync_.SetOptions(options);
   ApplySyncSoon();
   CheckGoodReplicas();
 }
@@ -111,7 +111,7 @@ void Replicas::SetOptions(const ReplicationOptions& options) {
 void Replicas::BeginSync() {
   if (!options_.HoldsReplies()) return;
   WorkerState::HoldWrites(server_, true);
-  sync_.SetTimeout(options_.ack_timeout_ms);
+  sync_.SetOptions(options_);
 }
 
 void Replicas::EndBeginSync() {

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/clients/worker_state.h"
 #include "server/persistence/effect_stream.h"
+#include "server/replication/sentinels.h"
 
 namespace dfly {
 
@@ -27,14 +29,6 @@ constexpr std::string_view kDemotedError =
     "UNREPLICATED The write was carried out here, but too few replicas have acknowledged it, and "
     "this server is a replica now.";
 
-// Sentinel calls its connection for commands "sentinel-<8 digits of its id>-cmd". None: it is none.
-std::string_view SentinelOf(std::string_view name) {
-  constexpr std::string_view kPrefix = "sentinel-", kSuffix = "-cmd";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
-  if (name.size() <= kPrefix.size() + kSuffix.size()) return {};
-  return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-}
-
 }  // namespace
 
 // The thread's own.
@@ -43,7 +37,9 @@ struct alignas(64) SyncReplies::Thread {
     uint64_t epoch;
     uint64_t since_ns;
   };
-  uint64_t task = 0;                               // 0: it does not look
+  uint64_t task = 0;  // 0: it does not look
+  uint64_t fence_ns = 0;
+  AnnouncedAddress announced;
   absl::flat_hash_map<uint64_t, Waiting> waiting;  // by the client's id
 };
 
@@ -83,8 +79,9 @@ void SyncReplies::FailAll() {
   Apply({});
 }
 
-void SyncReplies::SetTimeout(uint64_t millis) {
-  timeout_ns_ = millis * kNanosPerMilli;
+void SyncReplies::SetOptions(const ReplicationOptions& options) {
+  timeout_ns_ = options.ack_timeout_ms * kNanosPerMilli;
+  announced_ = {.ip = options.announce_ip, .port = options.announce_port};
   UpdateTicks();
 }
 
@@ -116,11 +113,31 @@ void SyncReplies::UpdateTicks() {
     Thread* const thread = &threads_[index];
     if (thread->task != 0) proactor->RemovePeriodic(std::exchange(thread->task, 0));
     thread->waiting.clear();
+    thread->fence_ns = rules_.fence_ns;
+    thread->announced = announced_;
     quorum_.SetSentinels(index, {});
     if (!looks) return;
     Tick(thread, index);
     thread->task = proactor->AddPeriodic(millis, [this, thread, index] { Tick(thread, index); });
   });
+}
+
+// Who was silent for too long has to say anew that this server is the primary: there may have been
+// a failover meanwhile, and then a Sentinel needs some seconds until it demotes this one.
+bool SyncReplies::HoldsFenceOpen(Session& session, const Thread& thread, uint64_t now_ns) {
+  if (session.hello == nullptr || SentinelIdOf(session).empty()) return false;
+  if (now_ns - session.connection.last_active_ns() >= thread.fence_ns) {
+    session.hello = nullptr;
+    return false;
+  }
+  if (NamesThisServer(session, thread.announced)) return true;
+  if (!std::exchange(session.hello->is_told, true)) {
+    LOG(WARNING) << "the Sentinel " << helio::LogText(SentinelIdOf(session)) << " names "
+                 << helio::LogText(session.hello->primary_host) << ' '
+                 << session.hello->primary_port << " as the primary, and this server is at "
+                 << session.local_address << ": it does not hold the fence open";
+  }
+  return false;
 }
 
 void SyncReplies::Tick(Thread* thread, uint32_t index) {
@@ -131,8 +148,9 @@ void SyncReplies::Tick(Thread* thread, uint32_t index) {
   std::vector<Session*> late;
   WorkerState::Here().ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
-    if (const std::string_view id = SentinelOf(session.name); !id.empty()) {
-      sentinels.push_back({.id = std::string(id), .heard_ns = connection.last_active_ns()});
+    if (HoldsFenceOpen(session, *thread, now_ns)) {
+      sentinels.push_back(
+          {.id = std::string(SentinelIdOf(session)), .heard_ns = connection.last_active_ns()});
     }
     const uint64_t epoch = connection.awaited_epoch();
     if (epoch == 0 || timeout_ns == 0) return;

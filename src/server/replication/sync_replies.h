@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "server/meters/replicas_facts.h"
+#include "server/options/options.h"
 #include "server/replication/ack_quorum.h"
+#include "server/replication/sentinels.h"
 
 namespace dfly {
 
@@ -34,8 +36,9 @@ class SyncReplies {
   // REQUIRES: as Apply. Suspends.
   void FailAll();
   const AckQuorum::Rules& rules() const { return rules_; }
-  // Replies that have waited for so long are never told; 0: they wait for ever. Suspends.
-  void SetTimeout(uint64_t millis);
+  // ack_timeout_ms: replies that have waited for so long are never told; 0: they wait for ever. And
+  // where Sentinels know this server. Suspends.
+  void SetOptions(const ReplicationOptions& options);
   // The end. Suspends.
   void Stop();
 
@@ -53,11 +56,13 @@ class SyncReplies {
   // Each thread looks at its connections from time to time, while there is a reason.
   void UpdateTicks();
   void Tick(Thread* thread, uint32_t index);
+  bool HoldsFenceOpen(Session& session, const Thread& thread, uint64_t now_ns);
 
   ServerState& server_;
   EffectStream& stream_;
   AckQuorum quorum_;
   AckQuorum::Rules rules_;
+  AnnouncedAddress announced_;
   std::atomic<bool> holds_{false};  // the rules do
   std::atomic<uint64_t> timeout_ns_{0};
   std::atomic<uint64_t> timeouts_{0};

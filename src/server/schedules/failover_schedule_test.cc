@@ -146,7 +146,7 @@ class NumberWriter {
   std::optional<size_t> sent_before_fence_;  // units
 };
 
-// A Sentinel's connection to a server: its name, and a PING when the last one was answered.
+// A Sentinel's connection to a server: its name, and a hello when the last one was answered.
 class SentinelDouble {
  public:
   SentinelDouble(size_t sentinel, size_t server) : sentinel_(sentinel), server_(server) {}
@@ -164,7 +164,12 @@ class SentinelDouble {
     char buffer[1024];
     const ssize_t got = read(fd_, buffer, sizeof(buffer));
     if (got == 0) return Disconnect();
-    if (got > 0) Send({"PING"});
+    // Which server it takes for the primary: the one that it is connected to.
+    if (got > 0) {
+      Send({"PUBLISH", "__sentinel__:hello",
+            absl::StrCat("-,-,-,-,-,", ReplicaNetwork::kAnnouncedIp, ",",
+                         ReplicaNetwork::AnnouncedPort(server_), ",-")});
+    }
   }
 
  private:

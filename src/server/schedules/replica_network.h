@@ -42,6 +42,8 @@ namespace dfly {
 class ReplicaNetwork {
  public:
   static constexpr size_t kServers = 3;
+  static constexpr const char* kAnnouncedIp = "10.0.0.1";
+  static uint16_t AnnouncedPort(size_t index) { return static_cast<uint16_t>(7000 + index); }
   static constexpr uint64_t kPatienceNanos = 120'000'000'000;
 
   // What is done with a link. One way: the other direction stalls, and nobody can connect.
@@ -65,6 +67,8 @@ class ReplicaNetwork {
       own.replication.copy_delay_s = 0;
       own.replication.retry_ms = 2;
       own.replication.ping_period_s = 3600;
+      own.replication.announce_ip = kAnnouncedIp;
+      own.replication.announce_port = AnnouncedPort(i);
       options(own);
       nodes_[i].server = std::make_unique<Server>(std::move(own), AllParts());
       const std::string error = nodes_[i].server->Start();
