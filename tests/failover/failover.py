@@ -162,12 +162,14 @@ class Cluster:
                 return False
         return True
 
-    def client(self):
+    def client(self, answer_s=ANSWER_S, **keywords):
         return Sentinel(
             [("127.0.0.1", port) for port in self.sentinel_ports],
-            socket_timeout=ANSWER_S,
+            sentinel_kwargs={"socket_timeout": ANSWER_S},
+            socket_timeout=answer_s,
             client_name=WRITER,
             retry=Retry(NoBackoff(), 0),
+            **keywords,
         )
 
     def kill(self):
