@@ -148,6 +148,14 @@ class Cluster:
         found = [node for node in self.nodes if ports == {node.port}]
         return found[0] if found else None
 
+    def count_failovers(self):
+        """So many have been, as far as the Sentinel that has seen most of them knows."""
+        counts = []
+        for port in self.sentinel_ports:
+            with open(os.path.join(self.directory, f"sentinel-{port}.log"), "rb") as f:
+                counts.append(f.read().count(b"+switch-master"))
+        return max(counts)
+
     def is_whole(self, primary):
         """All others follow it, and have all that it has."""
         here = primary.replication()

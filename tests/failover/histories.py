@@ -311,20 +311,18 @@ class Client(threading.Thread):
                 answered = operation is not None and operation.is_known()
                 if answered and not operation.is_read():
                     self.last_written = operation
-                self.ends.wait(0.002 if answered else 0.02)
+                self.ends.wait(0.002 if answered else 0.05)
         except BaseException as error:
             self.failure = error
             raise
         finally:
             self.asker.close()
 
-    def has_written(self, since, node=None):
-        """One that began after `since` was answered; `node`: by this one."""
+    def has_written(self, since, old=None):
+        """One that began after `since` was answered; `old`: not by this one."""
         assert self.failure is None, repr(self.failure)
         last = self.last_written
-        if last is None or last.called <= since:
-            return False
-        return node is None or last.port == node.port
+        return last is not None and last.called > since and not (old and last.port == old.port)
 
 
 class Keeper(threading.Thread):
@@ -334,17 +332,24 @@ class Keeper(threading.Thread):
         number = CLIENTS + KEPT.index(key)
         self.asker = Asker(cluster, stage, number, answer_s=FAILOVER_S)
         self.ends = threading.Event()
+        self.last_read = None
         self.failure = None
 
     def run(self):
         try:
-            while not self.ends.wait(0.02):
-                self.asker.do(self.stage.join("kept"), ["GET", self.key])
+            while not self.ends.wait(0.03):
+                read = self.asker.do(self.stage.join("kept"), ["GET", self.key])
+                self.last_read = read or self.last_read
         except BaseException as error:
             self.failure = error
             raise
         finally:
             self.asker.close()
+
+    def has_read(self, since, old):
+        assert self.failure is None, repr(self.failure)
+        last = self.last_read
+        return last is not None and last.called > since and last.port != old.port
 
 
 class Run:
@@ -354,6 +359,7 @@ class Run:
         self.fault, self.old_port = fault, old_port
         self.histories, self.lost_at = histories, lost_at
         self.errors = {}
+        self.failovers = 0
 
     def write(self, directory, name, is_strict=False):
         """`is_strict`: reads at an old primary have to be as new as all others."""
@@ -386,18 +392,29 @@ class Run:
         }
 
 
-def await_writes(crew, since, node=None):
+def await_writes(crew, since, old=None):
     wait_until(
-        lambda: all(client.has_written(since, node) for client in crew),
+        lambda: all(client.has_written(since, old) for client in crew),
         timeout_s=FAILOVER_S,
         what="answered writes of all clients",
     )
 
 
+def await_whole(cluster):
+    """A primary that all Sentinels name, and that the others follow; returns it."""
+    return wait_until(
+        lambda: (node := cluster.primary()) and cluster.is_whole(node) and node,
+        timeout_s=FAILOVER_S,
+        what="a primary and two replicas",
+    )
+
+
 def record(cluster, rng, fault, number, is_synchronous=True):
-    """One failover, and all that its clients saw."""
-    primary = wait_until(cluster.primary, timeout_s=FAILOVER_S, what="an agreement")
-    wait_until(lambda: cluster.is_whole(primary), timeout_s=FAILOVER_S, what="the links")
+    """One failover, and all that its clients saw. On a busy machine there may be another one, as
+    Sentinel takes a server for dead: such a run says nothing (`failovers`), since there is a second
+    old primary."""
+    primary = await_whole(cluster)
+    failovers = cluster.count_failovers()
     stage = Stage(f"run{number}")
     crew = [Client(cluster, stage, i, rng.random()) for i in range(CLIENTS)]
     keepers = [Keeper(cluster, stage, key) for key in KEPT]
@@ -411,24 +428,28 @@ def record(cluster, rng, fault, number, is_synchronous=True):
         lost_at = time.monotonic_ns()
         bring_back = lose(rng, fault, primary)
         try:
-            promoted = wait_until(
-                lambda: (node := cluster.primary()) is not primary and node,
+            wait_until(
+                lambda: (node := cluster.primary()) and node is not primary,
                 timeout_s=FAILOVER_S,
                 what="a failover",
             )
             stage.rests = False
-            # Its answers need a replica. So this also waits until the other replica has left the
-            # old primary, which may answer no write when it comes back.
+            # Answers of the new one need a replica. So this also waits until the other replica has
+            # left the old primary, which may answer no write when it comes back.
+            switched_at = time.monotonic_ns()
             if is_synchronous:
-                await_writes(crew, time.monotonic_ns(), promoted)
+                await_writes(crew, switched_at, primary)
+            if fault == "kill":
+                # It comes back without data, and nobody may ask it then.
+                wait_until(
+                    lambda: all(keeper.has_read(switched_at, primary) for keeper in keepers),
+                    timeout_s=FAILOVER_S,
+                    what="reads of all keepers",
+                )
         finally:
             bring_back()
-        wait_until(
-            lambda: cluster.primary() is promoted and cluster.is_whole(promoted),
-            timeout_s=FAILOVER_S,
-            what="a primary and two replicas",
-        )
-        await_writes(crew, time.monotonic_ns(), promoted)
+        await_whole(cluster)
+        await_writes(crew, time.monotonic_ns())
     finally:
         for thread in crew + keepers:
             thread.ends.set()
@@ -437,6 +458,7 @@ def record(cluster, rng, fault, number, is_synchronous=True):
     assert [thread.failure for thread in crew + keepers if thread.failure] == []
     read_last(cluster, stage)
     run = Run(fault, primary.port, stage.histories, lost_at)
+    run.failovers = cluster.count_failovers() - failovers
     for thread in crew + keepers:
         for kind, count in thread.asker.errors.items():
             run.errors[kind] = run.errors.get(kind, 0) + count
@@ -512,6 +534,20 @@ class Judge:
             print(line)
 
 
+def clean_runs(cluster, rng, faults, count):
+    """So many, with one failover each."""
+    done = skipped = 0
+    while done < count:
+        run = record(cluster, rng, faults[done % len(faults)], done + skipped)
+        if run.failovers == 1:
+            done += 1
+            yield run
+            continue
+        skipped += 1
+        print(f"{run.fault}: {run.failovers} failovers, it is not looked at", flush=True)
+        assert skipped < 10 + count, "the machine is too busy for Sentinel"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=4)
@@ -524,8 +560,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="histories-") as directory:
         judge = Judge(build_checker(), directory)
         with Cluster(directory, min_replicas_to_ack=options.min_replicas_to_ack) as cluster:
-            for i in range(options.runs):
-                run = record(cluster, rng, faults[i % len(faults)], i)
+            for i, run in enumerate(clean_runs(cluster, rng, faults, options.runs)):
                 print(f"{i}: {run.fault}, {judge.judge(run)}, {run.errors}", flush=True)
         judge.report()
     return 1 if judge.bad else 0

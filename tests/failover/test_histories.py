@@ -8,7 +8,7 @@ import os
 import pytest
 
 from failover.failover import Cluster
-from failover.histories import FOREVER, History, Judge, Operation, check, record
+from failover.histories import FOREVER, History, Judge, Operation, check, clean_runs, record
 from harness.porcupine import build_checker
 from harness.seeds import new_rng
 from harness.server import REFERENCE, SANITIZED
@@ -32,8 +32,8 @@ def test_histories_of_failovers_are_linearizable(checker, tmp_path):
     rng = new_rng()
     judge = Judge(checker, tmp_path)
     with Cluster(tmp_path, min_replicas_to_ack=1) as cluster:
-        for i in range(int(os.environ.get("DFLY_FAILOVERS", 2))):
-            run = record(cluster, rng, FAULTS[i % len(FAULTS)], i)
+        count = int(os.environ.get("DFLY_FAILOVERS", 2))
+        for i, run in enumerate(clean_runs(cluster, rng, FAULTS, count)):
             facts = judge.judge(run)
             print(f"{i}: {run.fault}, {facts}, {run.errors}", flush=True)
             assert judge.bad == []
