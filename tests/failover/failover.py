@@ -86,11 +86,11 @@ class Node:
 class Cluster:
     """Node 0 is the first primary."""
 
-    def __init__(self, directory, peer="ours", **flags):
-        self.directory = directory
+    def __init__(self, directory, peer="ours", replicas=2, down_after_ms=DOWN_AFTER_MS, **flags):
+        self.directory, self.replicas, self.down_after_ms = directory, replicas, down_after_ms
         self.nodes, self.sentinels, self.sentinel_ports = [], [], []
         try:
-            self.nodes = [Node(peer, flags) for _ in range(3)]
+            self.nodes = [Node(peer, flags) for _ in range(1 + replicas)]
             for node in self.nodes[1:]:
                 assert node.ask("REPLICAOF", "127.0.0.1", self.nodes[0].port) == OK
             wait_until(lambda: self.is_whole(self.nodes[0]), what="the links")
@@ -115,7 +115,7 @@ class Cluster:
                 f"port {port}\nbind 127.0.0.1\ndir {self.directory}\n"
                 f"logfile {self.directory}/sentinel-{port}.log\n"
                 f"sentinel monitor {NAME} 127.0.0.1 {self.nodes[0].port} 2\n"
-                f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
+                f"sentinel down-after-milliseconds {NAME} {self.down_after_ms}\n"
                 f"sentinel failover-timeout {NAME} 5000\nsentinel parallel-syncs {NAME} 2\n"
             )
         self.sentinel_ports.append(port)
@@ -129,7 +129,7 @@ class Cluster:
             return False
         facts = dict(zip(reply[::2], reply[1::2]))
         return (
-            facts[b"num-slaves"] == b"2"
+            facts[b"num-slaves"] == b"%d" % self.replicas
             and facts[b"num-other-sentinels"] == b"2"
             and facts[b"flags"] == b"master"
         )
