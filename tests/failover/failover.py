@@ -96,7 +96,7 @@ class Cluster:
             wait_until(lambda: self.is_whole(self.nodes[0]), what="the links")
             for _ in range(3):
                 self._start_sentinel()
-            wait_until(lambda: all(map(self._knows_all, self.sentinel_ports)), what="the sentinels")
+            wait_until(lambda: all(map(self.knows_all, self.sentinel_ports)), what="the sentinels")
         except BaseException:
             self.kill()
             raise
@@ -121,7 +121,8 @@ class Cluster:
         self.sentinel_ports.append(port)
         self.sentinels.append(subprocess.Popen(["redis-server", path, "--sentinel"]))
 
-    def _knows_all(self, port):
+    def knows_all(self, port):
+        """This Sentinel does, and has no failover under way."""
         try:
             with RespSocket(("127.0.0.1", port), timeout=PATIENCE_S) as c:
                 reply = c.call("SENTINEL", "MASTER", NAME)

@@ -46,9 +46,11 @@ from failover.failover import FAILOVER_S, FAULTS, NAME, Cluster, lose
 from harness.porcupine import OUTPUT, build_checker
 from harness.server import wait_until
 
-# A promoted server answers no Sentinel until its first replica follows it ("What is missing" in
-# docs/replication.md). With a shorter time a busy machine may have failovers without end.
-DOWN_AFTER_MS = 5000
+# Replies to Sentinel wait for replicas, too (docs/replication.md, at its end). They must end before
+# Sentinel takes the server for dead. Else there are failovers without end, and an old primary is
+# never demoted.
+DOWN_AFTER_MS = 3000
+ACK_TIMEOUT_MS = 1000
 CLIENTS = 6
 OPERATIONS = 100  # of a history
 UNKNOWN = 8  # a history with more of them is dear to check
@@ -395,6 +397,15 @@ class Run:
         }
 
 
+def synchronous_cluster(directory, replicas):
+    return Cluster(
+        directory,
+        down_after_ms=DOWN_AFTER_MS,
+        ack_timeout=ACK_TIMEOUT_MS,
+        min_replicas_to_ack=replicas,
+    )
+
+
 def await_writes(crew, since, old=None):
     wait_until(
         lambda: all(client.has_written(since, old) for client in crew),
@@ -562,8 +573,7 @@ def main():
     faults = options.faults.split(",")
     with tempfile.TemporaryDirectory(prefix="histories-") as directory:
         judge = Judge(build_checker(), directory)
-        flags = {"min_replicas_to_ack": options.min_replicas_to_ack}
-        with Cluster(directory, down_after_ms=DOWN_AFTER_MS, **flags) as cluster:
+        with synchronous_cluster(directory, options.min_replicas_to_ack) as cluster:
             for i, run in enumerate(clean_runs(cluster, rng, faults, options.runs)):
                 print(f"{i}: {run.fault}, {judge.judge(run)}, {run.errors}", flush=True)
         judge.report()

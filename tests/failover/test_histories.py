@@ -9,7 +9,6 @@ import pytest
 
 from failover.failover import Cluster
 from failover.histories import (
-    DOWN_AFTER_MS,
     FOREVER,
     History,
     Judge,
@@ -17,6 +16,7 @@ from failover.histories import (
     check,
     clean_runs,
     record,
+    synchronous_cluster,
 )
 from harness.porcupine import build_checker
 from harness.seeds import new_rng
@@ -40,7 +40,7 @@ def checker():
 def test_histories_of_failovers_are_linearizable(checker, tmp_path):
     rng = new_rng()
     judge = Judge(checker, tmp_path)
-    with Cluster(tmp_path, down_after_ms=DOWN_AFTER_MS, min_replicas_to_ack=1) as cluster:
+    with synchronous_cluster(tmp_path, 1) as cluster:
         count = int(os.environ.get("DFLY_FAILOVERS", 2))
         for i, run in enumerate(clean_runs(cluster, rng, FAULTS, count)):
             facts = judge.judge(run)
