@@ -3,29 +3,22 @@
 tells what it does. A bad history is left in build/linearizability."""
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
 
 import pytest
 
+from harness.porcupine import OUTPUT, build_checker
 from harness.seeds import new_seed
-from harness.server import PATIENCE_S, REFERENCE, ROOT, Server, wait_until_loaded
-
-SOURCE = os.path.join(ROOT, "tests", "linearizability")
-OUTPUT = os.path.join(ROOT, "build", "linearizability")
+from harness.server import PATIENCE_S, REFERENCE, Server, wait_until_loaded
 
 pytestmark = pytest.mark.timeout(600)  # the first build gets the module and compiles all of it
 
 
 @pytest.fixture(scope="module")
 def checker():
-    go = shutil.which("go") or "/usr/local/go/bin/go"
-    os.makedirs(OUTPUT, exist_ok=True)
-    program = os.path.join(OUTPUT, "linearizability")
-    subprocess.run([go, "build", "-o", program, "."], cwd=SOURCE, check=True, timeout=300)
-    return program
+    return build_checker()
 
 
 def run(checker, server, *options):

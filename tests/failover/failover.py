@@ -86,17 +86,17 @@ class Node:
 class Cluster:
     """Node 0 is the first primary."""
 
-    def __init__(self, directory, peer="ours", **flags):
-        self.directory = directory
+    def __init__(self, directory, peer="ours", replicas=2, down_after_ms=DOWN_AFTER_MS, **flags):
+        self.directory, self.replicas, self.down_after_ms = directory, replicas, down_after_ms
         self.nodes, self.sentinels, self.sentinel_ports = [], [], []
         try:
-            self.nodes = [Node(peer, flags) for _ in range(3)]
+            self.nodes = [Node(peer, flags) for _ in range(1 + replicas)]
             for node in self.nodes[1:]:
                 assert node.ask("REPLICAOF", "127.0.0.1", self.nodes[0].port) == OK
             wait_until(lambda: self.is_whole(self.nodes[0]), what="the links")
             for _ in range(3):
                 self._start_sentinel()
-            wait_until(lambda: all(map(self._knows_all, self.sentinel_ports)), what="the sentinels")
+            wait_until(lambda: all(map(self.knows_all, self.sentinel_ports)), what="the sentinels")
         except BaseException:
             self.kill()
             raise
@@ -115,13 +115,14 @@ class Cluster:
                 f"port {port}\nbind 127.0.0.1\ndir {self.directory}\n"
                 f"logfile {self.directory}/sentinel-{port}.log\n"
                 f"sentinel monitor {NAME} 127.0.0.1 {self.nodes[0].port} 2\n"
-                f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
+                f"sentinel down-after-milliseconds {NAME} {self.down_after_ms}\n"
                 f"sentinel failover-timeout {NAME} 5000\nsentinel parallel-syncs {NAME} 2\n"
             )
         self.sentinel_ports.append(port)
         self.sentinels.append(subprocess.Popen(["redis-server", path, "--sentinel"]))
 
-    def _knows_all(self, port):
+    def knows_all(self, port):
+        """This Sentinel does, and has no failover under way."""
         try:
             with RespSocket(("127.0.0.1", port), timeout=PATIENCE_S) as c:
                 reply = c.call("SENTINEL", "MASTER", NAME)
@@ -129,7 +130,7 @@ class Cluster:
             return False
         facts = dict(zip(reply[::2], reply[1::2]))
         return (
-            facts[b"num-slaves"] == b"2"
+            facts[b"num-slaves"] == b"%d" % self.replicas
             and facts[b"num-other-sentinels"] == b"2"
             and facts[b"flags"] == b"master"
         )
@@ -148,6 +149,14 @@ class Cluster:
         found = [node for node in self.nodes if ports == {node.port}]
         return found[0] if found else None
 
+    def count_failovers(self):
+        """So many have been, as far as the Sentinel that has seen most of them knows."""
+        counts = []
+        for port in self.sentinel_ports:
+            with open(os.path.join(self.directory, f"sentinel-{port}.log"), "rb") as f:
+                counts.append(f.read().count(b"+switch-master"))
+        return max(counts)
+
     def is_whole(self, primary):
         """All others follow it, and have all that it has."""
         here = primary.replication()
@@ -162,12 +171,14 @@ class Cluster:
                 return False
         return True
 
-    def client(self):
+    def client(self, answer_s=ANSWER_S, **keywords):
         return Sentinel(
             [("127.0.0.1", port) for port in self.sentinel_ports],
-            socket_timeout=ANSWER_S,
+            sentinel_kwargs={"socket_timeout": ANSWER_S},
+            socket_timeout=answer_s,
             client_name=WRITER,
             retry=Retry(NoBackoff(), 0),
+            **keywords,
         )
 
     def kill(self):

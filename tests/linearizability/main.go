@@ -15,6 +15,9 @@
 // has on its disk: whoever runs this does that when it reads "crash", and answers with a line that
 // has the address when the server is up. A command whose reply did not come may have been carried out, or not.
 //
+// With names of files it is a checker only: each has a history that somebody else has recorded, in the
+// form that this program writes, and a line tells what it is.
+//
 // Exit status: 0 all is as it should be; 1 a history is not linearizable (with --break: a workload
 // was not found out), or could not be decided; 2 the server failed, or the arguments are wrong.
 package main
@@ -238,6 +241,10 @@ func knows(name string) bool {
 
 func main() {
 	flag.Parse()
+	if flag.NArg() > 0 {
+		checkFiles(flag.Args())
+		return
+	}
 	if *clients < 2 || *operations < 1 {
 		fail("there have to be at least two clients, and one operation")
 	}

@@ -46,6 +46,19 @@ func (op operation) replyCount() int {
 	return 1
 }
 
+// hasOneKey tells whether modelByKey knows it.
+func (op operation) hasOneKey() bool {
+	if len(op.Args) < 2 || keyIndex(op.Args[1]) < 0 {
+		return false
+	}
+	for _, arg := range op.Args[2:] {
+		if keyIndex(arg) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // unknown is the reply of an operation that got none, as the server was killed.
 const unknown = "?"
 
@@ -106,6 +119,12 @@ func (s *state) apply(op operation) string {
 	case "SET":
 		*at(0) = "$" + args[1]
 		return "+OK"
+	case "APPEND":
+		if isList(*at(0)) {
+			return wrongType
+		}
+		*at(0) = "$" + strings.TrimPrefix(*at(0), "$") + args[1]
+		return number(len(*at(0)) - 1)
 	case "INCR", "INCRBY":
 		by := 1
 		if len(args) > 1 {
