@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web console in a headless Chromium: what it shows, does, and does not do."""
 
+import contextlib
 import re
 import threading
 
@@ -9,7 +10,10 @@ from playwright.sync_api import expect, sync_playwright
 
 from harness.browser import launch
 from harness.http import ask
-from harness.server import only_dragonfly, wait_until
+from harness.nodes import follow, role
+from harness.ports import free_port
+from harness.resp import OK
+from harness.server import only_dragonfly, stopped, wait_until
 
 expect.set_options(timeout=60_000)
 
@@ -88,6 +92,7 @@ def test_files_and_their_fields(server):
         ("/", "text/html"),
         ("/console.js", "text/javascript"),
         ("/console.charts.js", "text/javascript"),
+        ("/console.replicas.js", "text/javascript"),
         ("/console.css", "text/css"),
         ("/console.svg", "image/svg+xml"),
     ):
@@ -295,3 +300,191 @@ def test_a_server_that_is_gone_and_back(opened):
     page.context.set_offline(False)
     expect(page.locator("#state")).to_have_text("live")
     expect(page.locator("#failure")).to_be_hidden()
+
+
+# --- The tree of replicas ---
+
+TREE_TITLES = ["Server", "Role", "State", "Offset", "Behind", "Last message", "Connected for"]
+
+
+class Tree:
+    """The tree of replicas on a server's page."""
+
+    def __init__(self, page):
+        self.page = page
+
+    def rows(self):
+        """What it shows at one moment: its cells by title, for each line."""
+        rows = "[...$('replica-table').rows]"
+        table = self.page.evaluate(f"{rows}.map((r) => [...r.cells].map((c) => c.textContent))")
+        assert not table or table[0] == TREE_TITLES
+        return [dict(zip(TREE_TITLES, cells)) for cells in table[1:]]
+
+    def await_lines(self, *expected):
+        """Until it has these lines and no others: what line() makes."""
+
+        def is_so():
+            rows = self.rows()
+            return len(rows) == len(expected) and all(
+                re.fullmatch(pattern, row[title])
+                for row, line in zip(rows, expected)
+                for title, pattern in line.items()
+            )
+
+        try:
+            wait_until(is_so)
+        except AssertionError as e:
+            raise AssertionError(self.rows(), expected) from e
+
+    def bad(self):
+        return self.page.locator("#replica-table .bad").count()
+
+
+def line(depth, name, state, **others):
+    """Patterns of cells by title; of the others the title in small letters."""
+    indent = "" if depth == 0 else "\xa0" * 3 * (depth - 1) + "└─\xa0"
+    cells = {"Server": re.escape(indent + name), "State": state}
+    return cells | {k.capitalize().replace("_", " "): pattern for k, pattern in others.items()}
+
+
+def other(node):
+    return f"127.0.0.1:{node.port}"
+
+
+def own(node):
+    return f"port {node.port}"
+
+
+@pytest.fixture
+def node(start_server):
+    """A factory: a client of a server, which has its port."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**flags):
+            server = start_server(**{"repl_diskless_sync_delay": 0, **flags})
+            c = stack.enter_context(server.connect())
+            c.port, c.server = server.port, server
+            return c
+
+        yield start
+
+
+@pytest.fixture
+def tree_of(browser):
+    """A factory: what a server's page shows of its replicas."""
+    with contextlib.ExitStack() as stack:
+
+        def show(node):
+            opened = stack.enter_context(contextlib.closing(Opened(browser, node.server)))
+            page = opened.open()
+            opened.tab("replicas")
+            return Tree(page)
+
+        yield show
+
+
+AGO = r"\d+ (s|min) ago"
+FOR = r"\d+ (s|min)"
+
+
+def test_the_tree_of_a_chain(node, tree_of):
+    top, middle, bottom = node(), node(), node()
+    trees = [tree_of(each) for each in (top, middle, bottom)]
+    for each, tree in zip((top, middle, bottom), trees):
+        tree.await_lines(line(0, own(each), "primary", role="this server", behind="–"))
+        expect(tree.page.locator("#replica-note")).to_contain_text("There is no stream")
+    follow(middle, top)
+    follow(bottom, middle)
+    assert top.call("SET", "k", "v") == OK
+    follows = {"behind": "0 B", "last_message": AGO, "connected_for": FOR, "role": "replica"}
+    primary = {"role": "its primary", "last_message": AGO, "connected_for": "–"}
+    reads = r"replica, read-only"
+    trees[0].await_lines(
+        line(0, own(top), "primary"), line(1, other(middle), "online", **follows)
+    )
+    trees[1].await_lines(
+        line(0, other(top), "link up", **primary),
+        line(1, own(middle), reads, role="this server", behind="0 B"),
+        line(2, other(bottom), "online", **follows),
+    )
+    trees[2].await_lines(
+        line(0, other(middle), "link up", **primary), line(1, own(bottom), reads, behind="0 B")
+    )
+    assert [tree.bad() for tree in trees] == [0, 0, 0]
+    # One stream for all of them, and one offset once nothing is under way.
+    for tree in trees:
+        expect(tree.page.locator("#replica-note")).to_contain_text(role(top)["master_replid"])
+        wait_until(
+            lambda: {row["Offset"] for row in tree.rows()} == {role(top)["master_repl_offset"]}
+        )
+    assert bottom.call("REPLICAOF", "NO", "ONE") == OK
+    trees[1].await_lines(line(0, other(top), "link up"), line(1, own(middle), reads))
+    trees[2].await_lines(line(0, own(bottom), "primary"))
+
+
+def test_the_tree_has_links_that_are_down(node, tree_of):
+    top, middle, bottom = node(), node(), node()
+    follow(middle, top)
+    follow(bottom, middle)
+    tree = tree_of(middle)
+    tree.await_lines({"State": "link up"}, {}, {"State": "online"})
+    top.server.stop()
+    tree.await_lines(
+        line(0, other(top), "link down for " + FOR, last_message="–"),
+        line(1, own(middle), "replica, read-only"),
+        line(2, other(bottom), "online", behind="0 B"),
+    )
+    assert tree.bad() == 1
+    never = node(replicaof=f"127.0.0.1 {free_port()}")
+    tree_of(never).await_lines(
+        {"State": "link down, it never was up", "Offset": "0", "Last message": "–"},
+        line(1, own(never), "replica, read-only", offset="0"),
+    )
+
+
+def test_the_tree_has_replicas_that_are_behind(node, tree_of):
+    top = node(repl_timeout=3600)
+    replica = node()
+    follow(replica, top)
+    tree = tree_of(top)
+    tree.await_lines(line(0, own(top), "primary"), line(1, other(replica), "online", behind="0 B"))
+    with stopped(replica.server.process):
+        assert top.call("SET", "k", "x" * 100_000) == OK
+        tree.await_lines(
+            {}, line(1, other(replica), "online", behind=r"\d+\.\d KiB", last_message=r"[^0].* ago")
+        )
+    tree.await_lines({}, line(1, other(replica), "online", behind="0 B"))
+
+
+def test_the_tree_has_replicas_that_take_a_copy(node, tree_of):
+    top = node(repl_diskless_sync_delay=3600)
+    replica = node(replicaof=f"127.0.0.1 {top.port}")
+    tree = tree_of(top)
+    waits = line(1, other(replica), "takes a copy", behind="–", offset="–", connected_for=FOR)
+    tree.await_lines(line(0, own(top), "primary"), waits)
+    assert tree.bad() == 1
+
+
+def test_the_tree_has_states_that_are_rare(node, tree_of):
+    page = tree_of(node()).page
+
+    def lines(**info):
+        base = {"role": "master", "tcp_port": "7", "master_failover_state": "no-failover"}
+        rows = page.evaluate("(info) => replicationRows(info)", base | info)
+        return [(row["name"], row["state"], row["is_bad"]) for row in rows]
+
+    assert lines(is_fenced="1") == [
+        ("port 7", "fenced: writes are not answered, too few Sentinels are heard", True)
+    ]
+    assert lines(master_failover_state="waiting-for-sync") == [
+        ("port 7", "FAILOVER: waiting-for-sync", False)
+    ]
+    copies = {"role": "slave", "master_host": "::1", "master_port": "8"}
+    copies |= {"master_link_status": "down", "master_sync_in_progress": "1"}
+    copies |= {"master_sync_read_bytes": "2048", "slave0": "ip=h,port=9,state=online,offset=0"}
+    for total, text in (("0", "2.0 KiB"), ("4096", "2.0 KiB of 4.0 KiB")):
+        assert lines(**copies, master_sync_total_bytes=total) == [
+            ("[::1]:8", f"link down: a copy comes, {text}", True),
+            ("port 7", "replica, takes writes", False),
+            ("h:9", "online", False),
+        ]

@@ -19,6 +19,7 @@ const ConsoleFile* FindConsoleFile(std::string_view path) {
       {"/", "text/html; charset=utf-8", Bytes(console_html)},
       {"/console.css", "text/css; charset=utf-8", Bytes(console_css)},
       {"/console.charts.js", "text/javascript; charset=utf-8", Bytes(console_charts_js)},
+      {"/console.replicas.js", "text/javascript; charset=utf-8", Bytes(console_replicas_js)},
       {"/console.js", "text/javascript; charset=utf-8", Bytes(console_js)},
       {"/console.svg", "image/svg+xml", Bytes(console_svg)},
   };

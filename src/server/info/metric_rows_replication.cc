@@ -18,8 +18,8 @@ void ReplicaLines(const InfoFacts& facts, InfoText& out) {
   size_t number = 0;
   for (const ReplicaFacts& replica : facts.replicas.all) {
     out.Add(fmt::format("slave{}", number++),
-            fmt::format("ip={},port={},state={},offset={},lag={}", replica.ip, replica.port,
-                        replica.state, replica.offset, replica.lag_s));
+            fmt::format("ip={},port={},state={},offset={},lag={},age={}", replica.ip, replica.port,
+                        replica.state, replica.offset, replica.lag_s, replica.age_s));
   }
 }
 
@@ -132,8 +132,8 @@ constexpr MetricRow kReplication[] = {
            return good ? ToValue(*good) : MetricValue();
          }},
     {.info = "slave<n>",
-     .help = "A replica: its address, its state, up to where it has acknowledged the stream, and "
-             "how many seconds ago.",
+     .help = "A replica: its address, its state, up to where it has acknowledged the stream, how "
+             "many seconds ago, and for how many it has been connected.",
      .lines = ReplicaLines},
     {.prom = "replica_lag_bytes",
      .label = "replica",

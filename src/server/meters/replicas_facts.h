@@ -17,6 +17,7 @@ struct ReplicaFacts {
   bool is_online = false;
   uint64_t offset = 0;  // acknowledged
   int64_t lag_s = 0;    // since it last acknowledged something
+  int64_t age_s = 0;    // since it has connected
 };
 
 struct ReplicasFacts {

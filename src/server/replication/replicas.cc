@@ -688,6 +688,7 @@ ReplicaFacts Replicas::FactsOf(const Replica& replica) {
   const uint64_t acked_ns = replica.acked_ns;
   const uint64_t since_ns = acked_ns == 0 ? replica.since_ns : acked_ns;
   const uint64_t silent_ns = now_ns - std::min(now_ns, since_ns);
+  const uint64_t age_ns = now_ns - std::min(now_ns, replica.since_ns);
   const bool is_online = Follows(replica);
   return {
       .ip = replica.ip,
@@ -695,7 +696,8 @@ ReplicaFacts Replicas::FactsOf(const Replica& replica) {
       .state = is_online ? "online" : "wait_bgsave",
       .is_online = is_online,
       .offset = replica.acks.received,
-      .lag_s = acked_ns == 0 && !is_online ? 0 : static_cast<int64_t>(silent_ns / kNanosPerSecond)};
+      .lag_s = acked_ns == 0 && !is_online ? 0 : static_cast<int64_t>(silent_ns / kNanosPerSecond),
+      .age_s = static_cast<int64_t>(age_ns / kNanosPerSecond)};
 }
 
 std::vector<ReplicaFacts> Replicas::AllFacts() const {

@@ -195,8 +195,10 @@ function parseInfo(text) {
   }
   return info;
 }
-const fieldsOf = (text) => Object.fromEntries(text.split(',').map(
-    (part) => [part.slice(0, part.indexOf('=')), Number(part.slice(part.indexOf('=') + 1))]));
+const partsOf = (text) => Object.fromEntries(text.split(',').map(
+    (part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]));
+const fieldsOf = (text) =>
+    Object.fromEntries(Object.entries(partsOf(text)).map(([name, value]) => [name, Number(value)]));
 function numbered(info, prefix) {
   const list = [];
   for (const [key, value] of Object.entries(info)) {
@@ -340,8 +342,7 @@ function showHolders(info) {
   const holders = [];
   for (const [key, value] of Object.entries(info)) {
     if (!key.startsWith('tx_long_holder_')) continue;
-    holders.push(Object.fromEntries(value.split(',').map(
-        (part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)])));
+    holders.push(partsOf(value));
   }
   $('holders').hidden = holders.length === 0;
   holderTable.show(holders);
@@ -459,6 +460,16 @@ function showThreads(now) {
                        queue: shard.queue,
                      })),
   );
+}
+
+const replicaTable = new Table('replica-table', REPLICA_COLUMNS);
+
+function showReplicas({info}) {
+  const kept = bytes(Number(info.repl_backlog_histlen ?? 0));
+  $('replica-note').textContent = info.repl_backlog_active === '1' ?
+      `Stream ${info.master_replid}: its last ${kept} are kept for replicas that come back.` :
+      'There is no stream: no replica has connected yet.';
+  replicaTable.show(replicationRows(info));
 }
 
 const commandTable = new Table(
@@ -796,6 +807,7 @@ async function refresh() {
   };
   showOverview(now);
   showThreads(now);
+  showReplicas(now);
   showCommands(now);
   before = now;
   if (tab === 'slow') await refreshSlow();
