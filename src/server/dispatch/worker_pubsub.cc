@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands of publish/subscribe are taken from a connection.
 #include "facade/replies/error_texts.h"
+#include "server/clients/sentinels.h"
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
-#include "server/replication/sentinels.h"
 
 namespace dfly {
 

@@ -10,11 +10,11 @@
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
+#include "server/clients/sentinels.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/clients/worker_state.h"
 #include "server/persistence/effect_stream.h"
-#include "server/replication/sentinels.h"
 
 namespace dfly {
 

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "server/clients/sentinels.h"
 #include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
 #include "server/replication/ack_quorum.h"
-#include "server/replication/sentinels.h"
 
 namespace dfly {
 

@@ -269,9 +269,9 @@ constexpr SettingRow kRows[] = {
      .max = INT_MAX,
      .slot = kSlot<&Options::replication, &ReplicationOptions::fence_sentinels>,
      .apply = ApplyOptions,
-     .help = "Writes are answered only while so many Sentinels are connected and have said "
-             "something within fence-ms: who is cut off tells nobody of writes that a failover "
-             "loses. 0: no fence."},
+     .help = "Writes are answered only while so many Sentinels are connected, have said something "
+             "within fence-ms, and name this server as the primary: who is cut off tells nobody "
+             "of writes that a failover loses. 0: no fence."},
     {.name = "fence-ms",
      .topic = kReplication,
      .kind = kInteger,

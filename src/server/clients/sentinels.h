@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Sentinels that watch this server, as they say it themselves: Sentinel names its connection for
-// commands "sentinel-<8 digits of its id>-cmd", and publishes on it every two seconds
+// The Sentinels that watch this server, as they say it themselves. Sentinel calls its connection
+// for commands "sentinel-<8 digits of its id>-cmd", and publishes on it every two seconds
 //
 //   <ip>,<port>,<id>,<epoch>,<name of the group>,<primary's host>,<primary's port>,<its epoch>
 //

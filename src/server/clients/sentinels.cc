@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/replication/sentinels.h"
+#include "server/clients/sentinels.h"
 
 #include <arpa/inet.h>
 
