@@ -45,11 +45,17 @@ def save(c):
     assert c.call("SAVE") == OK
 
 
-@pytest.mark.parametrize("how", ["stopped", "killed"])
+ENDS = {"stopped": DUMP, "killed": DUMP}
+for policy in ("always", "everysec", "no"):
+    ENDS[f"stopped-{policy}"] = LOG | {"appendfsync": policy}
+
+
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_replica_that_starts_again_needs_no_copy(node, kind, how):
+def test_a_replica_that_starts_again_needs_no_copy(node, kind, end):
+    how, _, _ = end.partition("-")
     primary = node(kind, repl_backlog_size="100mb")
-    replica = node(proactor_threads=3, **DUMP)
+    replica = node(proactor_threads=3, **ENDS[end])
     follow(replica, primary)
     rng = new_rng()
     with writing(lambda: connect(primary), rng) as writers:
@@ -59,24 +65,6 @@ def test_a_replica_that_starts_again_needs_no_copy(node, kind, how):
                 save(replica)
             writers.await_more()
             replica = start_again(replica, how, replicaof=f"127.0.0.1 {primary.port}")
-            await_link(replica)
-        writers.await_more()
-    assert_same(primary, replica)
-    assert copies(primary) == 1
-    assert role(replica)["master_replid"] == role(primary)["master_replid"]
-
-
-@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_replica_with_a_log_that_starts_again_needs_no_copy(node, kind, policy):
-    primary = node(kind, repl_backlog_size="100mb")
-    replica = node(proactor_threads=3, appendfsync=policy, **LOG)
-    follow(replica, primary)
-    rng = new_rng()
-    with writing(lambda: connect(primary), rng) as writers:
-        for _ in range(3):
-            writers.await_more()
-            replica = start_again(replica, "stopped", replicaof=f"127.0.0.1 {primary.port}")
             await_link(replica)
         writers.await_more()
     assert_same(primary, replica)
