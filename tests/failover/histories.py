@@ -46,9 +46,7 @@ from failover.failover import FAILOVER_S, FAULTS, NAME, Cluster, lose
 from harness.porcupine import OUTPUT, build_checker
 from harness.server import wait_until
 
-# Replies to Sentinel wait for replicas, too (docs/replication.md, at its end). They must end before
-# Sentinel takes the server for dead. Else there are failovers without end, and an old primary is
-# never demoted.
+# Writes that no replica acknowledges end as unknown before Sentinel looks for another primary.
 DOWN_AFTER_MS = 3000
 ACK_TIMEOUT_MS = 1000
 CLIENTS = 6

@@ -11,7 +11,6 @@ import sys
 
 from compare import LOAD_CORE, ROOT, BenchError, installed_valkey
 
-
 NAMES = {"redis": "redis-server", "valkey": "Valkey", "ours": "ours"}
 
 

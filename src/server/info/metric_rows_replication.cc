@@ -83,8 +83,7 @@ constexpr MetricRow kReplication[] = {
      .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.read_offset; }>},
     {.info = "slave_repl_offset",
      .help = "And what has been carried out. Without a link since it was told to follow this "
-             "primary: 0 "
-             "if it was a primary, half of it if it followed another one.",
+             "primary: 0 if it was a primary, half of it if it followed another one.",
      .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.applied_offset; }>},
     {.info = "master_sync_total_bytes",
      .help = "During a full copy: its bytes; 0: not known.",
