@@ -19,8 +19,8 @@ constexpr std::string_view kMagicOfValkey = "VALKEY";
 constexpr size_t kHeadBytes = 9;
 constexpr size_t kSumBytes = 8;
 constexpr unsigned kFirstWithSum = 5;  // version
-// So many bytes are written at a time, and read.
-constexpr size_t kOutBytes = 256 * 1024;
+// So many bytes are written at a time, which is done on a shard's thread, and read.
+constexpr size_t kOutBytes = 64 * 1024;
 constexpr size_t kAheadBytes = 512 * 1024;
 
 }  // namespace

@@ -104,6 +104,9 @@ void ShardSnapshot::Write() {
   for (const Cell& cell : cells_) Walk(cell);
   SaveTaken();
   shard_->set_cut_guard(nullptr);
+  if (items_) held_bytes_ -= items_->bytes();
+  items_.reset();
+  NoteBytes();
   FlushBuffer();
   is_all_queued_ = true;
   queue_changed_.Notify();
@@ -278,7 +281,7 @@ EntryFacts ShardSnapshot::FactsOf(int db_index, const Database& database, const 
     facts.deadline_ms = database.Deadline(slot, KeyProbe(key, HashKey(key)));
   }
   facts.is_sticky = slot.key.has_flag(CompactKey::kSticky);
-  if (db_index == 0) facts.memcached = shard_->memcached().Find(key);
+  if (db_index == 0) facts.memcached = (items_ ? *items_ : shard_->memcached()).Find(key);
   return facts;
 }
 
@@ -459,6 +462,13 @@ bool ShardSnapshot::MustWaitLocked(int db_index, std::string_view key, uint64_t 
   hold->on_saved = std::move(on_saved);
   Hurry(*database, probe, current, std::move(hold));
   return true;
+}
+
+void ShardSnapshot::TakeMemcached(MemcachedItems& items) {
+  if (items_) return;  // these are of keys that have come since the cut
+  items_.emplace().TakeItems(items);
+  held_bytes_ += items_->bytes();
+  NoteBytes();
 }
 
 }  // namespace dfly

@@ -21,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -123,6 +124,7 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
   bool MustWait(int db_index, std::string_view key, uint64_t hash, uint64_t lock) override;
   bool MustWaitLocked(int db_index, std::string_view key, uint64_t hash,
                       std::function<void()> on_saved) override;
+  void TakeMemcached(MemcachedItems& items) override;
   // The database, if the key has an unsaved large value there; else null.
   Database* FindLarge(int db_index, const KeyProbe& probe, Current** current);
   void Hurry(Database& database, const KeyProbe& probe, Current* current,
@@ -152,7 +154,10 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
   void WriteQueued();  // a fiber of its own
   void NoteBytes();
   void MayRest();
-  bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= sizes_.large; }
+  // Of a string the size is at hand; what its block has is a cache miss of the allocator's.
+  bool IsLarge(const CompactValue& value) const {
+    return (value.is_string() ? value.StringSize() : value.HeapBytes()) >= sizes_.large;
+  }
   const Cell& CellOf(const Database& database) const;
   Current* FindCurrent(const Slot& slot) const;
 
@@ -178,7 +183,8 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
   helio::EventCount queue_changed_;
 
   std::deque<Taken> taken_;
-  size_t held_bytes_ = 0;  // of taken values
+  std::optional<MemcachedItems> items_;  // of database 0, if the shard has forgotten them
+  size_t held_bytes_ = 0;                // of taken values, and of these
   std::vector<Later> later_;
   std::deque<Urgent> urgent_;
   std::vector<Current*> currents_;

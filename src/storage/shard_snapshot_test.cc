@@ -32,13 +32,15 @@ struct Key {
   std::string name;
   auto operator<=>(const Key&) const = default;
 };
-// Its value as lines, and behind them its deadline and its mark.
+// Its value as lines, and behind them its deadline, its mark, and what memcached's clients keep.
 using Model = std::map<Key, testing::Texts>;
 
 testing::Texts LinesOf(CompactValue& value, const EntryFacts& facts) {
   testing::Texts lines = testing::ContentOf(value);
   lines.push_back(facts.deadline_ms ? std::to_string(*facts.deadline_ms) : "no deadline");
   lines.push_back(facts.is_sticky ? "sticky" : "not sticky");
+  const MemcachedItem& item = facts.memcached;
+  lines.push_back(fmt::format("{} {} {}", item.client_flags, item.cas, item.marks()));
   return lines;
 }
 
@@ -53,7 +55,8 @@ Model ModelOf(Shard* shard) {
         const std::string name = slot.key.ToString();
         const EntryFacts facts = {
             .deadline_ms = database->Deadline(slot, KeyProbe(name, HashKey(name))),
-            .is_sticky = slot.key.has_flag(CompactKey::kSticky)};
+            .is_sticky = slot.key.has_flag(CompactKey::kSticky),
+            .memcached = i == 0 ? shard->memcached().Find(name) : MemcachedItem()};
         model[{i, name}] = LinesOf(slot.value, facts);
       });
     } while (cursor != 0);
@@ -299,6 +302,14 @@ class Scenario {
         break;
     }
     cx.Changed(key, KeyEvent::kNone);
+    if (cx.db_index() == 0 && random_.OneIn(2)) cx.SetMemcachedItem(key, RandomItem());
+  }
+
+  MemcachedItem RandomItem() {
+    MemcachedItem item{.cas = random_.Uniform(1000),
+                       .client_flags = static_cast<uint32_t>(random_.Next())};
+    item.set_marks(static_cast<uint32_t>(random_.Uniform(4)));
+    return item;
   }
 
   void Compare(const Model& model, std::string_view bytes) {

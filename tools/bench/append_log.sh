@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What the append-only log costs: SET from 50 clients, without pipelines and with pipelines of 10.
-# To this server without a log, with appendfsync always and everysec, and to redis-server with both.
+# To this server without a log, with appendfsync always and everysec, and to redis-server and Valkey
+# (if tests/requirements.txt is installed) with both.
 # All servers run from the beginning, on the first cores; the rounds go from one to the next, so
 # that what the machine does otherwise is shared. redis-benchmark has the last core; the files are
 # in the current directory's disk. Nothing is rewritten meanwhile.
@@ -53,9 +54,14 @@ ours=("$binary" --proactor_threads "$threads" --logtostderr)
 start "no log" "${ours[@]}"
 start "always" "${ours[@]}" --appendonly yes --appendfsync always
 start "everysec" "${ours[@]}" --appendonly yes --appendfsync everysec
-start "redis no log" redis-server
-start "redis always" redis-server --appendonly yes --appendfsync always
-start "redis everysec" redis-server --appendonly yes --appendfsync everysec
+start_peer() {
+  start "$1 no log" "$2"
+  start "$1 always" "$2" --appendonly yes --appendfsync always
+  start "$1 everysec" "$2" --appendonly yes --appendfsync everysec
+}
+start_peer redis redis-server
+valkey=$(find "$root/build/venv" -path "*linux-$(uname -m)/valkey-server" 2> /dev/null | head -n 1)
+[[ -z $valkey ]] || start_peer valkey "$valkey"
 for pipeline in 1 10; do
   for ((i = -1; i < rounds; ++i)); do  # the first one warms up
     for server in "${!ports[@]}"; do round "$server" "$pipeline"; done

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Replication of redis-server, Valkey and ours in turn, each with a replica of its own kind, on all
-cores.
+cores but where it says otherwise.
 
-  primary    CPU of the primary for a SET with one replica, and its ratio to the same without
+  primary    CPU of the primary for a SET with one replica, and its ratio to the same without. It
+             has core 0 for itself; the load and the replica share core 1
   replica    CPU of the replica for a SET that it carries out
   lag        how far a replica is behind, in MB of the stream, while 50 connections write with
              pipelines of 10 for --seconds: the median of the second half of the time; ours with
@@ -11,22 +12,27 @@ cores.
   copy       seconds of a full copy of --keys keys of 16+32 bytes; how much the primary grows
              (the others: with the child of their fork)
   latency during copies
-             p99 of GETs, --rate a second in all, while one copy follows the other; ratio to without
+             p99 of GETs, --rate a second in all, while one copy follows the other, and its ratio
+             to that without. The replica runs when no other process wants its core (SCHED_IDLE):
+             it would be on another machine
   acks       SETs a second of 50 connections with min-replicas-to-ack 1, as a part of those without
-             replicas; the others have no such setting, so their columns are 1
-  away       a replica is stopped for --away seconds of --rate SETs a second, with the log on: the
-             seconds until it has all, and by how many full and partial copies. One round
+             replicas; the others have no such setting, so their columns are 1. Below: the same part
+             with a replica that nobody waits for, as it needs cores, too
+  away       a replica is stopped for --away seconds of --rate SETs a second, with the log on (and
+             aof_history, as the log is rewritten meanwhile): the seconds until it has all, and by
+             how many full and partial copies. One round
 """
 
 import contextlib
 import os
 import signal
 import statistics
+import subprocess
 import threading
 import time
 
 import side_by_side
-from compare import BenchError, Connection
+from compare import LOAD_CORE, SERVER_CORE, BenchError, Connection
 from snapshots import CONNECTIONS, FreeServer, p99_ms
 
 WRITERS = 50
@@ -49,6 +55,10 @@ class Node(FreeServer):
             return c.call(*words)
         finally:
             c.close()
+
+    def yield_to_others(self):
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
 
     def follow(self, primary):
         """Seconds until it has a copy."""
@@ -84,9 +94,23 @@ def pair(kind, options, with_replica=True, threads=1):
             node.stop()
 
 
+@contextlib.contextmanager
+def apart(primary, others):
+    """The primary has a core, and the load (children of this process) and the others have one."""
+    before = os.sched_getaffinity(0)
+    for process, core in [(primary, SERVER_CORE), *((other, LOAD_CORE) for other in others)]:
+        pin = ["taskset", "-acp", str(core), str(process.process.pid)]
+        subprocess.run(pin, check=True, capture_output=True)
+    os.sched_setaffinity(0, {LOAD_CORE})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def cpu_us(kind, options, pipeline, with_replica):
     """Of the primary and, if there is one, of the replica, for a SET."""
-    with pair(kind, options, with_replica) as nodes:
+    with pair(kind, options, with_replica) as nodes, apart(nodes[0], nodes[1:]):
         nodes[0].write(pipeline, options.writes // 10)
         before = [node.cpu_s() for node in nodes]
         nodes[0].write(pipeline, options.writes)
@@ -174,6 +198,7 @@ def latency(kind, options, details):
 
     try:
         primary.fill()
+        replica.yield_to_others()
         without = p99_ms(primary, "0:1", options)
         copier = threading.Thread(target=copy)
         copier.start()
@@ -195,6 +220,8 @@ def latency(kind, options, details):
 
 def away(kind, options, details):
     with pair(kind, options, threads=2) as (primary, replica):
+        if kind == "ours":
+            primary.call("CONFIG", "SET", "aof-history", "1h")
         primary.call("CONFIG", "SET", "appendonly", "yes")
         before = primary.info()
         replica.process.send_signal(signal.SIGSTOP)
@@ -205,7 +232,10 @@ def away(kind, options, details):
             replica.process.send_signal(signal.SIGCONT)
         begin = time.monotonic()
         end = int(primary.info()["master_repl_offset"])
-        while int(replica.info().get("slave_repl_offset", 0)) < end:
+        while (
+            (info := replica.info()).get("master_link_status") != "up"
+            or int(info["slave_repl_offset"]) < end
+        ):
             if time.monotonic() > begin + 300:
                 raise BenchError("the replica does not come back")
             time.sleep(0.02)
@@ -221,12 +251,14 @@ def away(kind, options, details):
         return seconds
 
 
-def acks(kind, options, pipeline):
+def acks(kind, options, pipeline, details):
     if kind != "ours":
         return 1
     with pair(kind, options, with_replica=False) as (primary,):
         without = primary.write(pipeline, options.writes)
     with pair(kind, options) as (primary, _):
+        beside = primary.write(pipeline, options.writes) / without
+        details.setdefault(kind, []).append(f"{beside:.2f} without waiting")
         primary.call("CONFIG", "SET", "min-replicas-to-ack", "1")
         return primary.write(pipeline, options.writes) / without
 
@@ -264,7 +296,7 @@ def main():
 
         row(f"primary, us a SET, P{pipeline}", primary, 1)
         row(f"acks, part, P{pipeline}",
-            lambda kind, _, pipeline=pipeline: acks(kind, options, pipeline), None)
+            lambda kind, details, pipeline=pipeline: acks(kind, options, pipeline, details), None)
     row("lag, MB", lambda kind, details: lag_mb(kind, options, details), None)
     row("copy, seconds, and MB more", lambda kind, details: copy_seconds(kind, options, details), 1)
     row("latency during copies, p99 with / without",

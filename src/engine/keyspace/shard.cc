@@ -68,7 +68,7 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
 void Shard::Flush(int index, FlushMode mode) {
   std::unique_ptr<Database> old = live_.Take(index);
   if (old == nullptr) return;
-  if (index == 0) memcached().Clear();
+  if (index == 0) ForgetMemcached();
   if (!watches_.empty()) {
     watches_.TouchIf([&](const KeyName& name) {
       return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
@@ -79,6 +79,11 @@ void Shard::Flush(int index, FlushMode mode) {
   Tell({.db_index = index, .key = {}, .kind = MutationKind::kFlushed, .changes = old->size()});
   // What a cut has is freed when it was written.
   if (mode == FlushMode::kAsync || old->is_being_cut()) Doom(std::move(old));
+}
+
+void Shard::ForgetMemcached() {
+  if (cut_guard_ != nullptr) cut_guard_->TakeMemcached(memcached());
+  memcached().Clear();
 }
 
 void Shard::Doom(std::unique_ptr<Database> database) { doomed_.push_back(std::move(database)); }
@@ -132,7 +137,7 @@ void Shard::SwapDatabases(int first, int second) {
       return first != second && (exists(first, name) || exists(second, name));
     });
   }
-  if (first == 0 || second == 0) memcached().Clear();
+  if (first == 0 || second == 0) ForgetMemcached();
   live_.Swap(first, second);
   for (int index : {first, second}) waiters_.OnChangedAll(index);
   Tell({.db_index = first,
@@ -153,6 +158,7 @@ DatabaseSet& Shard::incoming() {
 void Shard::TakeIncoming() {
   DatabaseSet& old = incoming();
   live_.SwapAll(old);
+  ForgetMemcached();
   live_.memcached().TakeItems(old.memcached());
   if (!watches_.empty()) {
     const auto has = [](const DatabaseSet& set, const KeyName& name) {

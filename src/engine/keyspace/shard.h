@@ -61,6 +61,8 @@ class CutGuard {
   // The same for who has the key's lock. True: `on_saved` is called when it may go on.
   virtual bool MustWaitLocked(int db_index, std::string_view key, uint64_t hash,
                               std::function<void()> on_saved) = 0;
+  // Database 0 becomes another one, whose keys have none of these.
+  virtual void TakeMemcached(MemcachedItems& items) = 0;
 
  protected:
   ~CutGuard() = default;
@@ -245,6 +247,8 @@ class Shard final : private ChangeListener {
   std::span<const std::unique_ptr<Database>> made() const { return live_.made(); }
   // A database that nobody uses any more waits for FreeStep.
   void Doom(std::unique_ptr<Database> database);
+  // What is known of keys of database 0, which becomes another one.
+  void ForgetMemcached();
 
   // The first of doomed_ that no cut needs.
   std::vector<std::unique_ptr<Database>>::const_iterator FindFreeable() const;

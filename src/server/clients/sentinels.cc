@@ -53,8 +53,11 @@ void NoteSentinelHello(Session& session, Args args) {
   if (host.empty() || host.size() > kHostMax || !port) return;
   if (session.hello == nullptr) session.hello = std::make_unique<SentinelHello>();
   SentinelHello& hello = *session.hello;
+  hello.heard_ns = session.connection.last_active_ns();
   if (hello.primary_host == host && hello.primary_port == *port) return;
-  hello = {.primary_host = std::string(host), .primary_port = *port};
+  hello.primary_host = host;
+  hello.primary_port = *port;
+  hello.is_told = false;
 }
 
 bool NamesThisServer(const Session& session, const AnnouncedAddress& announced) {

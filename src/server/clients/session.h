@@ -53,7 +53,15 @@ struct SessionUser {
 struct SentinelHello {
   std::string primary_host;
   uint16_t primary_port = 0;
-  bool is_told = false;  // that it names another server, in the log
+  bool is_told = false;   // that it names another server, in the log
+  uint64_t heard_ns = 0;  // when it said something last, as it was looked at last; monotonic
+
+  // False: since it was said, or looked at, it was silent for `patience_ns` at least. To be called
+  // a few times in that time. last_ns: when it said something last.
+  bool HasLasted(uint64_t last_ns, uint64_t now_ns, uint64_t patience_ns) {
+    const uint64_t before_ns = std::exchange(heard_ns, last_ns);
+    return last_ns < before_ns + patience_ns && now_ns < last_ns + patience_ns;
+  }
 };
 
 // What goes along when the connection goes on on another thread: what the client has set or shows.

@@ -64,7 +64,7 @@ class ReplicaCopies::Output final : public OutputFile {
     copy_->bytes.Append(copy_->mark);
     copy_->bytes.Publish();
     copy_->is_complete = true;
-    copies_.replicas_.WakeFeeds();
+    copies_.replicas_.feeds().Wake();
     return {};
   }
 
@@ -174,7 +174,7 @@ std::string ReplicaCopies::SendSized(ReplicaCopy& copy, const std::string& path)
   }
   if (error) return fmt::format("{}: {}", path, error.message());
   copy.is_complete = true;
-  replicas_.WakeFeeds();
+  replicas_.feeds().Wake();
   return "";
 }
 
@@ -182,7 +182,7 @@ std::error_code ReplicaCopies::Append(ReplicaCopy& copy, std::string_view bytes,
                                       const std::atomic<bool>* is_cancelled) {
   copy.bytes.Append(bytes);
   copy.bytes.Publish();
-  replicas_.WakeFeeds();
+  replicas_.feeds().Wake();
   while (true) {
     if (replicas_.ends() || copy.readers == 0 || (is_cancelled != nullptr && *is_cancelled)) {
       return std::make_error_code(std::errc::operation_canceled);

@@ -18,7 +18,7 @@ namespace dfly {
 ReplicaFeed::ReplicaFeed(Replicas* replicas, Session* session, std::shared_ptr<Replica> replica)
     : replicas_(*replicas), session_(*session), replica_(std::move(replica)) {
   replica_->feed = this;
-  replicas_.Register(this);
+  replicas_.feeds().Add(this);
 }
 
 ReplicaFeed::~ReplicaFeed() { DCHECK(replica_->feed == nullptr) << "OnClosing was not called"; }
@@ -26,7 +26,7 @@ ReplicaFeed::~ReplicaFeed() { DCHECK(replica_->feed == nullptr) << "OnClosing wa
 void ReplicaFeed::OnClosing() {
   if (std::exchange(replica_->feed, nullptr) == nullptr) return;
   LeaveCopy();
-  replicas_.Unregister(this);
+  replicas_.feeds().Remove(this);
   replicas_.OnEnded(replica_);
 }
 
@@ -82,7 +82,7 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   if (durable && *durable > acks.durable) acks.durable = *durable;
   if (replica_->state == ReplicaState::kLoads) {
     BeginToFollow();
-    replicas_.PumpSoon();  // not now: this is the middle of a command
+    replicas_.feeds().PumpSoon();  // not now: this is the middle of a command
   }
   replicas_.OnAck();
 }
@@ -105,7 +105,7 @@ void ReplicaFeed::Pump() {
   if (streams_ && has_pin_ && copy_ == nullptr && !is_full)
     is_full = Push(replicas_.backlog(), *replica_->pin);
   // The stream goes on while it copies or loads, and is kept for it.
-  if (has_pin_ && !streams_) replicas_.WantsWake();
+  if (has_pin_ && !streams_) replicas_.feeds().WantWake();
   session_.connection.set_wants_room(is_full);
   is_pumping_ = false;
   if (session_.connection.closing()) return;
@@ -123,7 +123,7 @@ bool ReplicaFeed::Push(StreamBuffer& from, StreamPin& pin) {
     const std::string_view bytes = from.Read(offset, &holder);
     if (bytes.empty()) {
       // Asked first, and then looked once more: who publishes does it the other way round.
-      replicas_.WantsWake();
+      replicas_.feeds().WantWake();
       if (from.end() == offset) break;
       continue;
     }

@@ -29,28 +29,9 @@ namespace {
 
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
-constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
-// Of a part of the log's files, that its replica has not taken yet.
-constexpr uint64_t kFileWindow = 4 << 20;
-// So often the log's files are looked at for what they do not have yet; kLookMillis between.
-constexpr int kFileTriesMax = 250;
 
 }  // namespace
-
-// What feeds have on each thread.
-struct alignas(64) Replicas::FeedThread : helio::Message {
-  FeedThread()
-      : Message([](helio::Message* message) {
-          auto* const self = static_cast<FeedThread*>(message);
-          self->is_posted.store(false, std::memory_order_seq_cst);
-          for (size_t i = 0; i < self->feeds.size(); ++i) self->feeds[i]->Pump();
-        }) {}
-
-  std::vector<ReplicaFeed*> feeds;  // the thread's own
-  std::atomic<bool> waits{false};
-  std::atomic<bool> is_posted{false};
-};
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
                    AppendLog* log, const ReplicationOptions& options)
@@ -61,9 +42,10 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       options_(options),
       ids_{.id = RandomId()},
       backlog_(0, options.backlog_bytes),
+      feeds_(&server->pool, server->options.threads),
       copies_(server, persistence, this),
-      sync_(server, stream),
-      threads_(std::make_unique<FeedThread[]>(server->options.threads)) {
+      files_(this, log),
+      sync_(server, stream) {
   persistence->SetStreamPlaces(this);
 }
 
@@ -71,7 +53,7 @@ Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"
 
 void Replicas::Stop() {
   ends_ = true;
-  while (copies_.is_busy() || seeks_ > 0 || is_applying_)
+  while (copies_.is_busy() || files_.is_busy() || is_applying_)
     helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
@@ -216,7 +198,7 @@ void Replicas::BeginOfPrimary(uint64_t offset) {
 void Replicas::PublishOfPrimary(uint64_t offset) {
   if (offset <= backlog_.end()) return;
   backlog_.PublishTo(offset);
-  WakeFeeds();
+  feeds_.Wake();
 }
 
 void Replicas::ForgetStream(std::string_view why) {
@@ -256,32 +238,6 @@ std::unique_ptr<ReplicaFeed> Replicas::NewFeed(Session* session, std::shared_ptr
   auto feed = std::make_unique<ReplicaFeed>(this, session, replica);
   server_.pool.at(0)->Dispatch([this, replica] { OnRequest(replica); });
   return feed;
-}
-
-void Replicas::Register(ReplicaFeed* feed) {
-  threads_[helio::Proactor::Current()->index()].feeds.push_back(feed);
-}
-
-void Replicas::Unregister(ReplicaFeed* feed) {
-  std::erase(threads_[helio::Proactor::Current()->index()].feeds, feed);
-}
-
-void Replicas::WantsWake() {
-  threads_[helio::Proactor::Current()->index()].waits.store(true, std::memory_order_seq_cst);
-}
-
-void Replicas::WakeFeeds() {
-  for (uint32_t i = 0; i < server_.pool.size(); ++i) {
-    FeedThread& thread = threads_[i];
-    if (!thread.waits.load(std::memory_order_seq_cst)) continue;
-    thread.waits.store(false, std::memory_order_seq_cst);
-    Wake(i);
-  }
-}
-
-void Replicas::Wake(uint32_t thread) {
-  if (threads_[thread].is_posted.exchange(true, std::memory_order_seq_cst)) return;
-  server_.pool.at(thread)->Post(&threads_[thread]);
 }
 
 void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
@@ -356,11 +312,11 @@ bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
     BeginStream(replica, offset, nullptr);
     return true;
   }
-  if (offset > backlog_.end() || offset < no_files_before_ || !log_.is_on()) {
+  if (offset > backlog_.end() || !files_.MayHave(offset)) {
     TellRefused(*replica);
     return false;
   }
-  SeekInFiles(replica);
+  files_.Seek(replica);
   return true;
 }
 
@@ -415,69 +371,14 @@ void Replicas::Attach(uint64_t offset) {
   is_streaming_ = has_backlog_ = server_.tells_replicas = true;
 }
 
+void Replicas::GiveCopy(const std::shared_ptr<Replica>& replica) {
+  TellRefused(*replica);
+  replica->state = ReplicaState::kWaitsForCopy;
+  copies_.Start();
+}
+
 bool Replicas::IsHere(const std::shared_ptr<Replica>& replica) const {
   return !ends_ && std::find(replicas_.begin(), replicas_.end(), replica) != replicas_.end();
-}
-
-void Replicas::SeekInFiles(const std::shared_ptr<Replica>& replica) {
-  replica->state = ReplicaState::kSeeks;
-  ++seeks_;
-  helio::Fiber("log for replica", [this, replica] {
-    SendFiles(replica);
-    --seeks_;
-  }).Detach();
-}
-
-void Replicas::SendFiles(const std::shared_ptr<Replica>& replica) {
-  LogStream files(&log_.files(), [this] { return log_.StreamFiles(); });
-  const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
-  const bool is_own = helio::EqualsIgnoreCase(replica->wanted_id, ids_.id);
-  const bool is_found = files.Seek(is_own ? ids_.id : ids_.id2, offset);
-  if (!IsHere(replica)) return;
-  if (!is_found) {
-    TellRefused(*replica);
-    replica->state = ReplicaState::kWaitsForCopy;
-    return copies_.Start();
-  }
-  const auto part = std::make_shared<FilePart>(offset);
-  BeginStream(replica, offset, part);
-  if (SendFilePart(replica, files, *part) || !IsHere(replica)) return;
-  // It comes back, and then gets a copy.
-  no_files_before_ = backlog_.begin();
-  OnFeed(replica, [](ReplicaFeed& feed) { feed.End("the log's files lack a part of the stream"); });
-}
-
-bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& files,
-                            FilePart& part) {
-  int tries = 0;
-  while (IsHere(replica)) {
-    if (part.bytes.end() - part.bytes.FirstPinned() > kFileWindow) {
-      helio::this_fiber::SleepForMillis(kRoomMillis);
-      continue;
-    }
-    replica->pin = backlog_.Pin(files.offset());
-    if (replica->pin != nullptr) {
-      part.is_complete = true;
-      WakeFeeds();
-      return true;
-    }
-    const std::string_view bytes = files.Next();
-    if (!bytes.empty()) {
-      tries = 0;
-      part.bytes.Append(bytes);
-      part.bytes.Publish();
-      WakeFeeds();
-      continue;
-    }
-    // The log is some epochs behind the backlog, or has gone on under this server's id.
-    if (static_cast<int64_t>(files.offset()) + 1 == ids_.second_offset &&
-        files.Seek(ids_.id, files.offset())) {
-      continue;
-    }
-    if (++tries > kFileTriesMax) return false;
-    helio::this_fiber::SleepForMillis(kLookMillis);
-  }
-  return false;
 }
 
 // ------------------------------------------------------------------------------- copies and waits
@@ -564,7 +465,7 @@ void Replicas::OnEpoch(const Epoch& epoch, uint64_t effects_end) {
   sync_.OnEpoch(epoch.number, data_end_.load(std::memory_order_relaxed));
   // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
-  WakeFeeds();
+  feeds_.Wake();
   OnAck();
 }
 
@@ -682,23 +583,6 @@ std::optional<ReplicaFacts> Replicas::FindInSync(uint64_t asked_ns, std::string_
 }
 
 // ---------------------------------------------------------------------------------------- facts
-
-ReplicaFacts Replicas::FactsOf(const Replica& replica) {
-  const uint64_t now_ns = helio::MonotonicNanos();
-  const uint64_t acked_ns = replica.acked_ns;
-  const uint64_t since_ns = acked_ns == 0 ? replica.since_ns : acked_ns;
-  const uint64_t silent_ns = now_ns - std::min(now_ns, since_ns);
-  const uint64_t age_ns = now_ns - std::min(now_ns, replica.since_ns);
-  const bool is_online = Follows(replica);
-  return {
-      .ip = replica.ip,
-      .port = replica.offer.port,
-      .state = is_online ? "online" : "wait_bgsave",
-      .is_online = is_online,
-      .offset = replica.acks.received,
-      .lag_s = acked_ns == 0 && !is_online ? 0 : static_cast<int64_t>(silent_ns / kNanosPerSecond),
-      .age_s = static_cast<int64_t>(age_ns / kNanosPerSecond)};
-}
 
 std::vector<ReplicaFacts> Replicas::AllFacts() const {
   std::vector<ReplicaFacts> all;

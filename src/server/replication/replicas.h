@@ -27,18 +27,18 @@
 #include <string_view>
 #include <vector>
 
-#include "helio/fibers/inbox.h"
 #include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
 #include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/ack_waits.h"
+#include "server/replication/feed_threads.h"
 #include "server/replication/replica_copies.h"
 #include "server/replication/replica_feed.h"
+#include "server/replication/replica_files.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
 #include "server/replication/sync_replies.h"
-#include "storage/log/log_stream.h"
 
 namespace dfly {
 
@@ -144,25 +144,25 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // locked, if MayAttach exclusively. Suspends.
   bool FindPlace(ReplicaCopy* copy);
 
+  // --- What ReplicaFiles asks ---
+
+  // It has not left, and the server does not end.
+  bool IsHere(const std::shared_ptr<Replica>& replica) const;
+  // It goes on behind `offset`; `part`, if it is not null, comes before what its pin is at.
+  void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
+                   std::shared_ptr<FilePart> part);
+  // It cannot go on.
+  void GiveCopy(const std::shared_ptr<Replica>& replica);
+
   // --- For feeds. Thread: any ---
 
   StreamBuffer& backlog() { return backlog_; }
   // A replica has acknowledged something, or the stream has grown: some WAIT may be over.
   void OnAck();
-  // The thread's feeds are called when something was published.
-  void Register(ReplicaFeed* feed);
-  void Unregister(ReplicaFeed* feed);
-  // The calling thread's feeds have sent all there is.
-  void WantsWake();
-  // All of them that have done so go on.
-  void WakeFeeds();
-  // They are called soon.
-  void PumpSoon() { Wake(helio::Proactor::Current()->index()); }
+  FeedThreads& feeds() { return feeds_; }
   void OnEnded(const std::shared_ptr<Replica>& replica);
 
  private:
-  struct FeedThread;
-
   // EffectStream::Listener
   void OnEpoch(const Epoch& epoch, uint64_t effects_end) override;
   // AckSource
@@ -179,28 +179,19 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   void OnRequest(const std::shared_ptr<Replica>& replica);
   void Answer(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
+  void TellRefused(const Replica& replica);
   bool IsTooFar(const Replica& replica, uint64_t bytes);
   bool Continue(const std::shared_ptr<Replica>& replica);
-  // From the log's files.
-  void SeekInFiles(const std::shared_ptr<Replica>& replica);
   // REQUIRES: all shards are locked.
   void Attach(uint64_t offset);
-  void SendFiles(const std::shared_ptr<Replica>& replica);
-  // False: they do not have what follows.
-  bool SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& files, FilePart& part);
-  void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
-                   std::shared_ptr<FilePart> part);
-  void TellRefused(const Replica& replica);
   AckQuorum::Rules SyncRules() const;
   // The data is another server's, or about to be.
   bool is_other() const;
   void ApplySyncSoon();
   void ApplySync();
   void TellVoters();
-  bool IsHere(const std::shared_ptr<Replica>& replica) const;
   bool StreamsAny() const;
   void Tick();
-  static ReplicaFacts FactsOf(const Replica& replica);
   std::vector<ReplicaFacts> AllFacts() const;
   // As min-replicas-max-lag says.
   uint64_t CountGood() const;
@@ -213,7 +204,6 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // No stream is read any more; stream_.Close has to follow. REQUIRES: all shards are locked.
   void Detach();
   void Send(std::initializer_list<std::string_view> words);
-  void Wake(uint32_t thread);
 
   ServerState& server_;
   Persistence& persistence_;
@@ -222,11 +212,9 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   ReplicationOptions options_;
   ReplicationIds ids_;
   PrimaryLink* link_ = nullptr;
-  bool is_streaming_ = false;     // it gets effects
-  bool has_backlog_ = false;      // of ids_, up to where the data is; always while is_streaming_
-  bool follows_ = false;          // between Demote and Promote: the data is another one's
-  uint32_t seeks_ = 0;            // fibers of SeekInFiles
-  uint64_t no_files_before_ = 0;  // the log's files turned out to lack something before this offset
+  bool is_streaming_ = false;  // it gets effects
+  bool has_backlog_ = false;   // of ids_, up to where the data is; always while is_streaming_
+  bool follows_ = false;       // between Demote and Promote: the data is another one's
   std::atomic<bool> ends_{false};
   std::vector<std::shared_ptr<Replica>> replicas_;
   std::vector<std::shared_ptr<Replica>> unanswered_;  // of these, until Promote is over
@@ -243,12 +231,13 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 
+  FeedThreads feeds_;
   ReplicaCopies copies_;
+  ReplicaFiles files_;
   AckWaits waits_{this};
   SyncReplies sync_;
   bool is_applying_ = false;  // ApplySyncSoon
   bool applies_again_ = false;
-  const std::unique_ptr<FeedThread[]> threads_;
 };
 
 }  // namespace dfly

@@ -126,7 +126,8 @@ void SyncReplies::UpdateTicks() {
 // a failover meanwhile, and then a Sentinel needs some seconds until it demotes this one.
 bool SyncReplies::HoldsFenceOpen(Session& session, const Thread& thread, uint64_t now_ns) {
   if (session.hello == nullptr || SentinelIdOf(session).empty()) return false;
-  if (now_ns - session.connection.last_active_ns() >= thread.fence_ns) {
+  const uint64_t heard_ns = session.connection.last_active_ns();
+  if (!session.hello->HasLasted(heard_ns, now_ns, thread.fence_ns)) {
     session.hello = nullptr;
     return false;
   }
