@@ -18,7 +18,7 @@ namespace dfly {
 namespace {
 
 // The walk goes over no more keys before it lets others run.
-constexpr size_t kSliceKeys = 256;
+constexpr size_t kSliceKeys = 64;
 
 }  // namespace
 

@@ -329,6 +329,11 @@ class ExampleStream {
     EntryFacts facts;
     if (random_.OneIn(3)) facts.deadline_ms = random_.OneIn(4) ? 1000 : Future();
     facts.is_sticky = random_.OneIn(4);
+    if (random_.OneIn(4)) {
+      facts.memcached.cas = random_.Next() >> random_.Uniform(64);
+      facts.memcached.client_flags = static_cast<uint32_t>(random_.Next());
+      facts.memcached.set_marks(static_cast<uint32_t>(random_.Uniform(4)));
+    }
     Ours([&](EntryWriter& writer) { writer.Entry(key, facts, value); });
   }
   void AddForeign(const std::string& key) {

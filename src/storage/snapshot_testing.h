@@ -13,7 +13,8 @@
 
 namespace dfly::testing {
 
-// By database and key: the value, and last the deadline and whether it is sticky.
+// By database and key: the value, and last the deadline, whether it is sticky, and what clients of
+// memcached keep.
 using StoreModel = std::map<std::pair<int, std::string>, Texts>;
 
 // All that the shards have, which has to keep its invariants. From a fiber or a plain thread.
@@ -30,8 +31,10 @@ inline StoreModel ContentOf(ShardSet& shards) {
             const std::string key = slot.key.ToString();
             Texts lines = ContentOf(slot.value);
             const auto deadline = database->Deadline(slot, KeyProbe(key, HashKey(key)));
-            lines.push_back(
-                fmt::format("{} {}", deadline.value_or(0), slot.key.has_flag(CompactKey::kSticky)));
+            const MemcachedItem item = db == 0 ? shard.memcached().Find(key) : MemcachedItem();
+            lines.push_back(fmt::format("{} {} {} {} {}", deadline.value_or(0),
+                                        slot.key.has_flag(CompactKey::kSticky), item.client_flags,
+                                        item.cas, item.marks()));
             model[{db, key}] = std::move(lines);
           });
         }

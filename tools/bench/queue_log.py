@@ -31,6 +31,7 @@ def jobs_per_second(command, pattern, **environment):
 
 def bullmq(server, options):
     line = [f"{BENCH}/bullmq/run.sh", "-p", str(server.port), "-d", str(options.seconds)]
+    line += ["--prefix", "bull"]  # BullMQ's own
     return jobs_per_second([*line, "-r", "0", "-w", "8", "-q", "8"], r"processed .* (\d+)/s")
 
 
