@@ -13,8 +13,8 @@
 
 namespace dfly::testing {
 
-// By database and key: the value, and last the deadline, whether it is sticky, and what clients of
-// memcached keep.
+// By database and key: the value, what clients of memcached keep, if they do, and last the deadline
+// and whether it is sticky.
 using StoreModel = std::map<std::pair<int, std::string>, Texts>;
 
 // All that the shards have, which has to keep its invariants. From a fiber or a plain thread.
@@ -32,9 +32,11 @@ inline StoreModel ContentOf(ShardSet& shards) {
             Texts lines = ContentOf(slot.value);
             const auto deadline = database->Deadline(slot, KeyProbe(key, HashKey(key)));
             const MemcachedItem item = db == 0 ? shard.memcached().Find(key) : MemcachedItem();
-            lines.push_back(fmt::format("{} {} {} {} {}", deadline.value_or(0),
-                                        slot.key.has_flag(CompactKey::kSticky), item.client_flags,
-                                        item.cas, item.marks()));
+            if (!item.is_default()) {
+              lines.push_back(fmt::format("{} {} {}", item.client_flags, item.cas, item.marks()));
+            }
+            lines.push_back(
+                fmt::format("{} {}", deadline.value_or(0), slot.key.has_flag(CompactKey::kSticky)));
             model[{db, key}] = std::move(lines);
           });
         }
