@@ -89,11 +89,13 @@ def deadline_of(c, key):
     exact = c.call("PEXPIRETIME", key)
     if not isinstance(exact, Error):
         return exact, exact
-    # Redis 6 tells how long it still is, and has looked at the clock between these two.
-    first = int(time.time() * 1000)
+    # Redis 6 tells how long it still is. It looks at the clock once for what it keeps and once for
+    # its log, and at another moment than is done here.
     left_ms = c.call("PTTL", key)
-    last = int(time.time() * 1000)
-    return (-1, -1) if left_ms == -1 else (first + left_ms, last + left_ms)
+    if left_ms == -1:
+        return -1, -1
+    about_ms = int(time.time() * 1000) + left_ms
+    return about_ms - PATIENCE_S * 1000, about_ms + PATIENCE_S * 1000
 
 
 def assert_has(c, expected):
