@@ -13,14 +13,11 @@ import subprocess
 import pytest
 
 from failover.failover import FAILOVER_S, NAME, Cluster, lose
+from failover.marks import MARKS
 from harness.seeds import new_seed
-from harness.server import PATIENCE_S, REFERENCE, ROOT, SANITIZED, wait_until
+from harness.server import PATIENCE_S, ROOT, wait_until
 
-pytestmark = [
-    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
-    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 
 SOURCES = os.path.join(ROOT, "tests", "clients")
 BUILD_S = 600  # the first time its packages are fetched, and compiled

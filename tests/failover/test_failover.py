@@ -4,17 +4,11 @@
 import os
 import random
 
-import pytest
-
 from failover.failover import FAULTS, Cluster, report, run_one
+from failover.marks import MARKS
 from harness.seeds import new_seed
-from harness.server import REFERENCE, SANITIZED
 
-pytestmark = [
-    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
-    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 
 
 def test_after_a_failover_all_have_the_same(tmp_path):

@@ -4,17 +4,12 @@
 import threading
 import time
 
-import pytest
-
 from failover.failover import FAILOVER_S, Cluster
 from failover.histories import await_whole
-from harness.server import REFERENCE, SANITIZED, wait_until
+from failover.marks import MARKS
+from harness.server import wait_until
 
-pytestmark = [
-    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
-    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 
 
 class Writer(threading.Thread):

@@ -18,15 +18,11 @@ from failover.histories import (
     record,
     synchronous_cluster,
 )
+from failover.marks import MARKS
 from harness.porcupine import build_checker
 from harness.seeds import new_rng
-from harness.server import REFERENCE, SANITIZED
 
-pytestmark = [
-    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
-    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 
 # The first two differ most: a process that is gone, and an old primary that clients still reach.
 FAULTS = ("kill", "split", "stop", "cut")

@@ -12,18 +12,17 @@ import subprocess
 import pytest
 
 from failover.failover import FAILOVER_S, NAME, Cluster, lose
+from failover.marks import MARKS
 from harness.npm import node_path
 from harness.seeds import new_seed
-from harness.server import BINARY, PATIENCE_S, REFERENCE, SANITIZED, wait_until
+from harness.server import BINARY, PATIENCE_S, wait_until
 
 pytestmark = [
-    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
-    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
+    *MARKS,
     pytest.mark.skipif(
         "DFLY_FAILOVERS" not in os.environ,
         reason="clients of a busy machine give up before Sentinel; DFLY_FAILOVERS=1 runs it",
     ),
-    pytest.mark.timeout(1800),
 ]
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
