@@ -412,20 +412,11 @@ def await_writes(crew, since, old=None):
     )
 
 
-def await_whole(cluster):
-    """A primary that all Sentinels name, and that the others follow; returns it."""
-    return wait_until(
-        lambda: (node := cluster.primary()) and cluster.is_whole(node) and node,
-        timeout_s=FAILOVER_S,
-        what="a primary and two replicas",
-    )
-
-
 def record(cluster, rng, fault, number, is_synchronous=True):
     """One failover, and all that its clients saw. On a busy machine there may be another one, as
     Sentinel takes a server for dead: such a run says nothing (`failovers`), since there is a second
     old primary."""
-    primary = await_whole(cluster)
+    primary = cluster.await_whole()
     failovers = cluster.count_failovers()
     stage = Stage(f"run{number}")
     crew = [Client(cluster, stage, i, rng.random()) for i in range(CLIENTS)]
@@ -460,7 +451,7 @@ def record(cluster, rng, fault, number, is_synchronous=True):
                 )
         finally:
             bring_back()
-        await_whole(cluster)
+        cluster.await_whole()
         await_writes(crew, time.monotonic_ns())
     finally:
         for thread in crew + keepers:

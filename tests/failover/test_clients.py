@@ -117,7 +117,7 @@ def test_a_client_goes_on_with_the_new_primary(client, cluster, tmp_path):
         primary = cluster.primary()
         bring_back = lose(random.Random(new_seed()), "kill", primary)
         try:
-            promoted = wait_until(
+            wait_until(
                 lambda: (node := cluster.primary()) is not primary and node,
                 timeout_s=FAILOVER_S,
                 what="a failover",
@@ -125,7 +125,7 @@ def test_a_client_goes_on_with_the_new_primary(client, cluster, tmp_path):
             writer.await_answers(200)
         finally:
             bring_back()
-        wait_until(lambda: cluster.is_whole(promoted), timeout_s=FAILOVER_S, what="two replicas")
+        cluster.await_whole()
         writer.await_answers(200)
         writer.end()
     finally:
@@ -133,7 +133,7 @@ def test_a_client_goes_on_with_the_new_primary(client, cluster, tmp_path):
         writer.process.wait()
     print(writer.log.read_text()[-1000:])
     answered = writer.answered()
-    there = {int(number) for number in promoted.ask("SMEMBERS", KEY)}
+    there = {int(number) for number in cluster.await_whole().ask("SMEMBERS", KEY)}
     assert len(answered) >= 600 and sorted(set(answered) - there) == []
     for node in cluster.nodes:
         wait_until(lambda: node.ask("SCARD", KEY) == len(there), what=f"all at {node.port}")

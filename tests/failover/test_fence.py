@@ -5,7 +5,6 @@ import threading
 import time
 
 from failover.failover import FAILOVER_S, Cluster
-from failover.histories import await_whole
 from failover.marks import MARKS
 from harness.server import wait_until
 
@@ -68,7 +67,7 @@ def test_a_primary_that_was_replaced_answers_no_more_writes(tmp_path):
         )
         primary.proxy.mend()
         kept.proxy.mend()
-        promoted = await_whole(cluster)
+        promoted = cluster.await_whole()
         writer.join(FAILOVER_S)
         assert not writer.is_alive()
         there = set(map(int, promoted.ask("LRANGE", "numbers", 0, -1)))

@@ -45,7 +45,7 @@ def fail_over(cluster, fault, count_added):
     primary = cluster.primary()
     bring_back = lose(random.Random(new_seed()), fault, primary)
     try:
-        promoted = wait_until(
+        wait_until(
             lambda: (node := cluster.primary()) is not primary and node,
             timeout_s=FAILOVER_S,
             what="a failover",
@@ -54,7 +54,7 @@ def fail_over(cluster, fault, count_added):
         wait_until(lambda: count_added() > before + 200, timeout_s=FAILOVER_S, what="more jobs")
     finally:
         bring_back()
-    wait_until(lambda: cluster.is_whole(promoted), timeout_s=FAILOVER_S, what="two replicas")
+    cluster.await_whole()
 
 
 def count_lines(path):
