@@ -11,7 +11,7 @@
 #
 # Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
 # ctest. The whole takes 45 to 75 minutes on two cores when nothing is built yet; tests/ is run by
-# as many processes as there are cores, up to four. Exits non-zero when anything failed, after
+# half as many processes again as there are cores, up to six, as they often wait. Exits non-zero when anything failed, after
 # running everything that could still run, with a summary at the end. A failed test is tried once
 # more, alone, unless it crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the
 # summary calls it flaky.
@@ -30,6 +30,7 @@ done
 
 jobs=$(nproc)
 ((jobs > 4)) && jobs=4
+crowd=$((jobs + jobs / 2))  # of tests/
 summary=()
 flaky=()
 lost=()
@@ -93,7 +94,7 @@ run_pytest() {
   pytest+=" --rootdir tests -q"
   rm -f "$report"
   # shellcheck disable=SC2086
-  $pytest -n "$jobs" --dist worksteal --maxfail=50 --junit-xml="$report" \
+  $pytest -n "$crowd" --dist worksteal --maxfail=50 --junit-xml="$report" \
     -o junit_logging=system-out tests "$@" ${PYTEST_ARGS:-} ||
     or_again "$report" $pytest -n 0 --last-failed --last-failed-no-failures=none tests "$@"
 }

@@ -12,8 +12,6 @@
 namespace helio {
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-
 // What was decrypted, until the handler has got it: no connection owns a buffer for that.
 constexpr size_t kPlainBufferSize = 64 * 1024;
 char* PlainBuffer() {

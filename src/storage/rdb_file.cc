@@ -25,6 +25,16 @@ constexpr size_t kAheadBytes = 512 * 1024;
 
 }  // namespace
 
+bool BeginsAsRdb(std::string_view head) {
+  return head.starts_with(kMagic) || head.starts_with(kMagicOfValkey);
+}
+
+bool IsRdb(InputFile* file) {
+  char head[kMagicOfValkey.size()];
+  size_t read = 0;
+  return !file->ReadAt(0, head, sizeof(head), &read) && BeginsAsRdb({head, read});
+}
+
 // --------------------------------------------------------------------------------------- writing
 
 RdbFileWriter::RdbFileWriter(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {

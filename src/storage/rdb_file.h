@@ -20,6 +20,10 @@
 
 namespace dfly {
 
+// A file begins with `head`, of which six bytes are enough: it is one.
+bool BeginsAsRdb(std::string_view head);
+bool IsRdb(InputFile* file);
+
 // One for all shards.
 // Owner:    who saves. Thread: any, several at once. Suspends: what writes.
 class RdbFileWriter {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/text/short_text.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -15,20 +16,6 @@ bool HasHandler(const Command& command) {
   const int handlers = (command.run != nullptr) + (command.session != nullptr) +
                        (command.coordinate != nullptr) + command.runs_script;
   return handlers == 1 || (handlers == 0 && !command.subcommands.empty());
-}
-
-template <typename Word>
-uint64_t Load(const char* bytes) {
-  Word word;
-  memcpy(&word, bytes, sizeof(word));
-  return word;
-}
-
-// Up to 7 bytes, and zeros behind them. Two loads that overlap read no byte too many.
-uint64_t LoadShort(const char* bytes, size_t size) {
-  if (size >= 4) return Load<uint32_t>(bytes) | Load<uint32_t>(bytes + size - 4) << (8 * size - 32);
-  if (size >= 2) return Load<uint16_t>(bytes) | Load<uint16_t>(bytes + size - 2) << (8 * size - 16);
-  return size == 1 ? Load<uint8_t>(bytes) : 0;
 }
 
 // The letters of eight bytes, all at once: a sum has a byte's high bit if the byte is large enough.
@@ -100,10 +87,10 @@ CommandTable::FoldedName::FoldedName(std::string_view name) : size(name.size()) 
     return;
   }
   size_t word = 0;
-  for (; (word + 1) * 8 <= size; ++word) words[word] = LowerCase(Load<uint64_t>(begin + word * 8));
+  for (; (word + 1) * 8 <= size; ++word) words[word] = LowerCase(LoadWord(begin + word * 8));
   // The rest, by way of the last eight bytes.
   const size_t rest = size % 8;
-  if (rest != 0) words[word] = LowerCase(Load<uint64_t>(end - 8)) >> (8 * (8 - rest));
+  if (rest != 0) words[word] = LowerCase(LoadWord(end - 8)) >> (8 * (8 - rest));
 }
 
 uint64_t CommandTable::FoldedName::Hash() const {

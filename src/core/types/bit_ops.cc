@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/text/short_text.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -14,12 +15,6 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr size_t kWordBytes = sizeof(uint64_t);
-
-uint64_t LoadWord(const char* at) {
-  uint64_t word;
-  std::memcpy(&word, at, kWordBytes);
-  return word;
-}
 
 // The eight bytes at `at` as a number whose highest byte comes first.
 uint64_t LoadBigEndian(const char* at) {

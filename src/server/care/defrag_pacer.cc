@@ -14,8 +14,7 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-constexpr uint64_t kLookPeriodNanos = 1000 * kNanosPerMilli;
+constexpr uint64_t kLookPeriodNanos = 1000 * helio::kNanosPerMilli;
 // After a look at the pages so many times as long passes before the next one: a hundredth of the
 // time, where there are millions of them.
 constexpr uint64_t kLookRest = 100;
@@ -23,7 +22,7 @@ constexpr uint64_t kLookRest = 100;
 constexpr unsigned kWasteShare = 2;
 constexpr uint64_t kSliceNanos = 300'000;
 constexpr size_t kStepBlocks = 64;  // between looks at the clock; about 10 us
-constexpr uint64_t kCutRestNanos = 100 * kNanosPerMilli;
+constexpr uint64_t kCutRestNanos = 100 * helio::kNanosPerMilli;
 
 uint64_t OrZero(uint64_t bytes, uint64_t less) { return bytes - std::min(bytes, less); }
 
@@ -93,7 +92,7 @@ uint64_t DefragPacer::BeginIfItPays() {
   const uint64_t took_ns = helio::MonotonicNanos() - begin_ns;
   defragmenter_.mutable_stats().work_ns += took_ns;
   look_rest_ns_ = took_ns * kLookRest;
-  return pays ? kNanosPerMilli : 0;
+  return pays ? helio::kNanosPerMilli : 0;
 }
 
 uint64_t DefragPacer::MoveSome() {

@@ -12,19 +12,13 @@
 
 namespace dfly {
 
-namespace {
-
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-
-}  // namespace
-
 LockWatch::LockWatch(WorkerState* worker, const RunningScripts* scripts)
     : PerThread(this), worker_(*worker), scripts_(*scripts), timer_(this, &worker->proactor) {}
 
 void LockWatch::Begin() {
   const uint64_t limit_ms = worker_.server.settings.lock_warning_ms.load(std::memory_order_relaxed);
   if (limit_ms == 0 || timer_.armed()) return;
-  timer_.ArmIn(limit_ms * kNanosPerMilli);
+  timer_.ArmIn(limit_ms * helio::kNanosPerMilli);
 }
 
 void LockWatch::OnTimer() {
@@ -38,7 +32,8 @@ void LockWatch::LookForOld() {
   const uint64_t now_ns = helio::MonotonicNanos();
   worker_.ForEachShard([&](Shard& shard) {
     shard.transactions().ForEach([&](const TxEntry& entry) {
-      if (!HoldsLocks(entry) || now_ns - entry.scheduled_ns < limit_ms * kNanosPerMilli) return;
+      if (!HoldsLocks(entry) || now_ns - entry.scheduled_ns < limit_ms * helio::kNanosPerMilli)
+        return;
       LOG_IF(WARNING, TellOnce(entry))
           << "locks are held for long: by " << DescribeHolder(entry, shard.id()) << "; "
           << shard.transactions().length() - 1 << " others are in that shard's queue";

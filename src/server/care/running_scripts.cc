@@ -8,12 +8,11 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
 constexpr uint64_t kSliceNanos = 1'000'000;
 constexpr uint64_t kSliceNanosMin = 100'000;
 // Of what scripts have left.
-constexpr uint64_t kCollectSliceNanos = kNanosPerMilli / 2;
-constexpr uint64_t kCollectRestNanos = kNanosPerMilli;
+constexpr uint64_t kCollectSliceNanos = helio::kNanosPerMilli / 2;
+constexpr uint64_t kCollectRestNanos = helio::kNanosPerMilli;
 constexpr size_t kIdleFibersMax = 8;
 
 }  // namespace

@@ -14,17 +14,16 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
 constexpr int64_t kExpirePeriodMillis = 100;  // between steps that nobody waits for
-constexpr uint64_t kExpirePeriodNanos = kExpirePeriodMillis * kNanosPerMilli;
+constexpr uint64_t kExpirePeriodNanos = kExpirePeriodMillis * helio::kNanosPerMilli;
 constexpr int64_t kExpireSleepMillis = 10'000;
-constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
+constexpr uint64_t kExpireSliceNanos = 1 * helio::kNanosPerMilli;
 constexpr uint64_t kExpireRestNanos =
-    3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
+    3 * helio::kNanosPerMilli;  // between slices: at most a quarter of the thread's time
 constexpr size_t kExpireStep = 256;
-constexpr uint64_t kEvictSliceNanos = kNanosPerMilli / 2;
-constexpr uint64_t kEvictRestNanos = kNanosPerMilli;
-constexpr uint64_t kHintPeriodNanos = kNanosPerMilli / 5;
+constexpr uint64_t kEvictSliceNanos = helio::kNanosPerMilli / 2;
+constexpr uint64_t kEvictRestNanos = helio::kNanosPerMilli;
+constexpr uint64_t kHintPeriodNanos = helio::kNanosPerMilli / 5;
 constexpr size_t kKeysPerStep = 32;
 // What one command evicts at most: its share, and when the limit is passed by far.
 constexpr size_t kKeysPerCommand = 16;
@@ -32,10 +31,10 @@ constexpr size_t kKeysPerCommandMax = 1024;
 // So much of a shard's snapshot waits only if the disk does not follow.
 constexpr size_t kSnapshotBehind = 1 << 20;
 // Of what scripts have left.
-constexpr uint64_t kCollectSliceNanos = kNanosPerMilli / 2;
-constexpr uint64_t kCollectForCommandNanos = kNanosPerMilli / 2;
+constexpr uint64_t kGiveBackNanos = helio::kNanosPerMilli / 2;
+constexpr uint64_t kCollectForCommandNanos = helio::kNanosPerMilli / 2;
 // Pools that go each time are no pools.
-constexpr uint64_t kGiveBackPeriodNanos = 10 * kNanosPerMilli;
+constexpr uint64_t kGiveBackPeriodNanos = 10 * helio::kNanosPerMilli;
 // What it frees at most of values that were deleted before.
 constexpr size_t kFreedPerCommand = 512;
 
@@ -221,7 +220,7 @@ void ShardCare::OnEvictTimer() {
 void ShardCare::EvictTick() {
   MemoryMeter& meter = server_.memory;
   const uint64_t begin_ns = helio::MonotonicNanos();
-  if (meter.is_tight() || meter.is_over()) GiveBack(kCollectSliceNanos);
+  if (meter.is_tight() || meter.is_over()) GiveBack(kGiveBackNanos);
   if (!meter.evicts()) return;
   memory_.Settle();
   bool has_evicted = false;
@@ -266,9 +265,9 @@ void ShardCare::OnTurnEnd(Shard& shard) {
 // may be set, so no sleep is long.
 uint64_t ShardCare::UntilDeadline(int64_t at_ms, int64_t now_ms) const {
   const auto period_ms = static_cast<int64_t>(expires_precisely_ ? 1 : kExpirePeriodMillis);
-  if (at_ms >= now_ms + kExpireSleepMillis) return kExpireSleepMillis * kNanosPerMilli;
+  if (at_ms >= now_ms + kExpireSleepMillis) return kExpireSleepMillis * helio::kNanosPerMilli;
   // A key is due when its time is over.
-  return static_cast<uint64_t>(std::max(at_ms + 1 - now_ms, period_ms)) * kNanosPerMilli;
+  return static_cast<uint64_t>(std::max(at_ms + 1 - now_ms, period_ms)) * helio::kNanosPerMilli;
 }
 
 void ShardCare::ExpireIn(uint64_t wait_ns) {

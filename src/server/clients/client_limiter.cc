@@ -19,9 +19,8 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 // Between two looks at who is above a soft limit.
-constexpr uint64_t kTickNanos = kNanosPerSecond / 2;
+constexpr uint64_t kTickNanos = helio::kNanosPerSecond / 2;
 // After a pass over all clients that found nobody to end.
 constexpr uint64_t kBarrenRestNanos = 20'000'000;
 
@@ -256,7 +255,7 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
     if (!timer_.armed()) worker_.proactor.timers().Arm(&timer_, now_ns + kTickNanos);
     return false;
   }
-  if (now_ns - it->second.since_ns <= limit.soft_s * kNanosPerSecond) return false;
+  if (now_ns - it->second.since_ns <= limit.soft_s * helio::kNanosPerSecond) return false;
   CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);
   return true;
 }
@@ -278,7 +277,7 @@ void ClientLimiter::OnTick() {
       above_soft_.erase(it++);
       continue;
     }
-    if (now_ns - it->second.since_ns > limit.soft_s * kNanosPerSecond) {
+    if (now_ns - it->second.since_ns > limit.soft_s * helio::kNanosPerSecond) {
       late.emplace_back(&session, it->second.its);
     }
     ++it;

@@ -30,8 +30,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-
 void ReplyTooManyArguments(Args args, ReplySink& reply) {
   reply.Error(fmt::format(
       "ERR unknown subcommand or wrong number of arguments for '{}'. Try FUNCTION HELP.",
@@ -232,7 +230,7 @@ void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
     for (const std::string& arg : longest.command) reply.Bulk(arg);
     reply.Bulk("duration_ms");
     reply.Integer(
-        static_cast<int64_t>((helio::MonotonicNanos() - longest.begin_ns) / kNanosPerMilli));
+        static_cast<int64_t>((helio::MonotonicNanos() - longest.begin_ns) / helio::kNanosPerMilli));
   }
   const FunctionTableRef table = server.functions.table();
   reply.Bulk("engines");

@@ -17,12 +17,6 @@
 
 namespace dfly {
 
-namespace {
-
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-
-}  // namespace
-
 Gates::Gates(WorkerState* worker, ScriptFinder* scripts)
     : PerThread(this),
       worker_(*worker),
@@ -119,7 +113,7 @@ void Gates::Pause(int64_t until_ms, bool writes_only) {
   pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
   paused_until_ms_ = std::max(paused_until_ms_, until_ms);
   const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
-  pause_timer_.ArmIn(static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+  pause_timer_.ArmIn(static_cast<uint64_t>(left_ms) * helio::kNanosPerMilli);
 }
 
 void Gates::HoldWritesForStop(bool holds) {

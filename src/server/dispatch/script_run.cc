@@ -29,9 +29,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-constexpr uint64_t kNanosPerMicro = 1'000;
-
 template <typename Locks>
 auto LowerBound(Locks& locks, uint64_t fingerprint) {
   return std::lower_bound(
@@ -96,7 +93,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     script.watched_runs.fetch_add(1, std::memory_order_relaxed);
   }
   script.runs.fetch_add(1, std::memory_order_relaxed);
-  script.total_us.fetch_add((helio::MonotonicNanos() - begin_ns()) / kNanosPerMicro,
+  script.total_us.fetch_add((helio::MonotonicNanos() - begin_ns()) / helio::kNanosPerMicro,
                             std::memory_order_relaxed);
   const int64_t now_s = now_ms_ / 1000;
   if (script.used_at_s.load(std::memory_order_relaxed) != now_s) {
@@ -407,7 +404,8 @@ void ScriptRun::Interleave() {
 void ScriptRun::OnSlice(uint64_t now_ns) {
   const uint64_t threshold_ms =
       worker_.server.settings.busy_reply_threshold_ms.load(std::memory_order_relaxed);
-  if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * kNanosPerMilli) return;
+  if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * helio::kNanosPerMilli)
+    return;
   is_slow_ = true;
   shards_.slow_scripts().Add(this, is_function() ? Slow::kFunction : Slow::kScript);
   Batches::RefuseBusyWaitersOnAll(worker_.server);

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of noticing that clients have left while their connections wait or are not
 // received from.
+#include "helio/base/clock.h"
 #include "server/dispatch/blocking.h"
 #include "server/dispatch/inner_client.h"
 #include "server/dispatch/worker.h"
 
 namespace dfly {
-
-namespace {
-
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-
-}  // namespace
 
 void Worker::OnPeerShutdown(Connection* connection) {
   Session& session = SessionOf(connection);
@@ -40,7 +35,7 @@ void Worker::OnBlocked(int change) {
 
 void Worker::SweepSoon() {
   if (sweep_timer_.armed()) return;
-  sweep_timer_.ArmIn(kSweepMs * kNanosPerMilli);
+  sweep_timer_.ArmIn(kSweepMs * helio::kNanosPerMilli);
 }
 
 void Worker::SweepEnds() {

@@ -52,10 +52,6 @@ void NoteWait(LogWait kind, uint64_t nanos) {
   _exit(1);
 }
 
-int64_t SecondsSince(uint64_t begin_ns) {
-  return static_cast<int64_t>((helio::MonotonicNanos() - begin_ns) / 1'000'000'000);
-}
-
 }  // namespace
 
 AppendLog::AppendLog(ServerState* server, Persistence* persistence, EffectStream* stream,
@@ -387,7 +383,7 @@ void AppendLog::Rewrite() {
     WakeWaits();
     facts_.failures = 0;
     facts_.is_last_rewrite_ok = true;
-    facts_.last_rewrite_s = SecondsSince(rewriting->started_ns);
+    facts_.last_rewrite_s = static_cast<int64_t>(helio::SecondsSince(rewriting->started_ns));
     ++facts_.rewrites;
     NoteSizes();
     NoteHistory();
@@ -694,7 +690,7 @@ AppendLogFacts AppendLog::Facts() const {
   facts.is_on = is_on();
   facts.is_rewriting = rewriting_ != nullptr;
   if (facts.is_rewriting) {
-    facts.current_rewrite_s = SecondsSince(rewriting_->started_ns);
+    facts.current_rewrite_s = static_cast<int64_t>(helio::SecondsSince(rewriting_->started_ns));
     facts.is_rewrite_scheduled =
         !rewriting_->has_cut && persistence_.is_saving() && !persistence_.is_saving_log_base();
   }

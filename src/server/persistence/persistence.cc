@@ -36,10 +36,6 @@ constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
 constexpr helio::WaitReason kCopyLoad = {
     "the copy of a primary", "its load waits for the disk and for fibers that take no locks"};
 
-double SecondsSince(uint64_t begin_ns) {
-  return static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9;
-}
-
 }  // namespace
 
 Persistence::Persistence(ServerState* server, PersistenceOptions options)
@@ -121,7 +117,7 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
   std::string error = loader.Load(path);
   if (error.empty()) error = TakeExtras(loader.extras());
   loaded_place_ = loader.extras().place;
-  facts_.load_seconds = SecondsSince(begin_ns);
+  facts_.load_seconds = helio::SecondsSince(begin_ns);
   facts_.loaded_keys = loading_->keys;
   facts_.load_expired_keys = loading_->expired_keys;
   facts_.last_file = path.Main();
@@ -310,7 +306,7 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
 
 void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
                             uint64_t changes_at_cut) {
-  const double seconds = SecondsSince(saving.started_ns);
+  const double seconds = helio::SecondsSince(saving.started_ns);
   const std::string file = !saving.base               ? saving.path.Main()
                            : saving.base->make_output ? "for replicas"
                                                       : saving.base->path;
@@ -337,7 +333,7 @@ void Persistence::NoteNotSaved(const Saving& saving, const std::string& error) {
     LOG(ERROR) << "no snapshot: " << helio::LogText(error);
   }
   if (saving.base) return;
-  facts_.last_duration_s = static_cast<int64_t>(SecondsSince(saving.started_ns));
+  facts_.last_duration_s = static_cast<int64_t>(helio::SecondsSince(saving.started_ns));
   facts_.last_error = error;
   if (saving.is_in_background && !saving.progress.is_cancelled) {  // else somebody is told
     facts_.is_last_ok = false;
@@ -458,7 +454,7 @@ std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
     *stream_db = loader.extras().place.db_index;
     if (!error.empty()) lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
   }
-  facts_.load_seconds = SecondsSince(begin_ns);
+  facts_.load_seconds = helio::SecondsSince(begin_ns);
   facts_.loaded_keys = loading_->keys;
   facts_.load_expired_keys = 0;
   loading_ = nullptr;
@@ -480,7 +476,7 @@ void Persistence::EndBeside() {
 }
 
 void Persistence::NoteBesideTaken() {
-  facts_.load_seconds = SecondsSince(beside_->begin_ns);
+  facts_.load_seconds = helio::SecondsSince(beside_->begin_ns);
   facts_.loaded_keys = beside_->progress->keys;
   facts_.load_expired_keys = 0;
   facts_.changes_at_last_save = Changes();
@@ -609,7 +605,7 @@ PersistenceFacts Persistence::Facts() {
   PersistenceFacts facts = facts_;
   facts.is_saving = is_saving() && !is_saving_log_base();
   if (facts.is_saving) {
-    facts.current_duration_s = static_cast<int64_t>(SecondsSince(saving_->started_ns));
+    facts.current_duration_s = static_cast<int64_t>(helio::SecondsSince(saving_->started_ns));
     facts.current_keys_total = saving_->progress.keys_total;
     facts.current_keys = saving_->progress.keys;
   }

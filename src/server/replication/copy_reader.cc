@@ -10,6 +10,7 @@
 #include "core/text/crc64.h"
 #include "core/text/numbers.h"
 #include "helio/base/log_text.h"
+#include "storage/rdb_file.h"
 
 namespace dfly {
 
@@ -117,8 +118,7 @@ void CopyReader::Add(std::string_view bytes, std::string* rdb) {
 }
 
 auto CopyReader::Finish() -> Status {
-  if (head_.size() < kFileBytesMin ||
-      !(head_.starts_with("REDIS") || head_.starts_with("VALKEY"))) {
+  if (head_.size() < kFileBytesMin || !BeginsAsRdb(head_)) {
     return Fail("the copy is no RDB file");
   }
   uint64_t told = 0;

@@ -22,7 +22,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kLookMillis = 1;
 // Nothing that was asked for is lost. But a replica may have come since.
 constexpr uint64_t kAskNanos = 1'000'000'000;
 
@@ -87,7 +86,7 @@ std::string Failover::Abort() {
 void Failover::Stop() {
   ends_ = true;
   server_.shards->AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
-  while (is_under_way()) helio::this_fiber::SleepForMillis(kLookMillis);
+  while (is_under_way()) helio::this_fiber::SleepForMillis(kLookSoonMillis);
 }
 
 void Failover::HoldWrites(bool holds) {
@@ -140,7 +139,7 @@ std::string Failover::AwaitSync() {
       request_.port = found->port;
       return "";
     }
-    helio::this_fiber::SleepForMillis(kLookMillis);
+    helio::this_fiber::SleepForMillis(kLookSoonMillis);
   }
 }
 
@@ -149,7 +148,7 @@ std::string Failover::HandOver() {
   link_.Follow(request_.host, request_.port, PrimaryLink::HandOver::kAsks);
   on_primary_(link_.primary());
   while (link_.hand_over() == PrimaryLink::HandOver::kAsks && !ends_) {
-    helio::this_fiber::SleepForMillis(kLookMillis);
+    helio::this_fiber::SleepForMillis(kLookSoonMillis);
   }
   if (link_.hand_over() == PrimaryLink::HandOver::kTaken) return "";
   std::string why =

@@ -47,11 +47,6 @@ struct Connecting {
   std::string error;
 };
 
-int64_t SecondsSince(uint64_t then_ns) {
-  const uint64_t now_ns = helio::MonotonicNanos();
-  return then_ns > now_ns ? 0 : static_cast<int64_t>((now_ns - then_ns) / 1'000'000'000);
-}
-
 }  // namespace
 
 PrimaryLink::PrimaryLink(ServerState* server, Persistence* persistence, AppendLog* log,
@@ -677,13 +672,15 @@ PrimaryLinkFacts PrimaryLink::Facts() const {
   facts.is_syncing = state_ == State::kSync;
   if (session_ != nullptr) {
     facts.read_offset = Worker::ReadOffset(*session_);
-    facts.last_io_s = SecondsSince(session_->connection.last_active_ns());
+    facts.last_io_s =
+        static_cast<int64_t>(helio::SecondsSince(session_->connection.last_active_ns()));
   }
-  if (!facts.is_up && down_since_ns_ != 0) facts.down_since_s = SecondsSince(down_since_ns_);
+  if (!facts.is_up && down_since_ns_ != 0)
+    facts.down_since_s = static_cast<int64_t>(helio::SecondsSince(down_since_ns_));
   if (copy_ != nullptr) {
     facts.copy_bytes_total = copy_->bytes_total();
     facts.copy_bytes_read = copy_->bytes_read();
-    facts.copy_last_io_s = SecondsSince(copy_->last_ns());
+    facts.copy_last_io_s = static_cast<int64_t>(helio::SecondsSince(copy_->last_ns()));
   }
   return facts;
 }

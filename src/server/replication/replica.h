@@ -18,6 +18,11 @@ namespace dfly {
 
 class ReplicaFeed;
 
+// Waiting fibers look again after so long: for what a disk or a network does, and for what another
+// thread does.
+inline constexpr uint64_t kLookMillis = 20;
+inline constexpr uint64_t kLookSoonMillis = 1;
+
 enum class ReplicaState : uint8_t {
   kSeeks,         // what it lacks is looked for in the log's files
   kWaitsForCopy,  // which has not begun

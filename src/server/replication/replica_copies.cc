@@ -21,9 +21,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerSecond = 1'000'000'000;
-constexpr uint64_t kLookMillis = 20;
-constexpr uint64_t kRoomMillis = 1;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
 constexpr size_t kPieceBytes = 64 * 1024;  // of a copy's file
@@ -110,7 +107,7 @@ void ReplicaCopies::RunAll() {
 
 // One copy is for all that come within some time.
 void ReplicaCopies::AwaitOthers() {
-  const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * kNanosPerSecond;
+  const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * helio::kNanosPerSecond;
   while (!replicas_.ends() && HasWaiting() && helio::MonotonicNanos() < end_ns) {
     const auto count = std::count_if(replicas_.all().begin(), replicas_.all().end(),
                                      [](const auto& replica) { return WaitsForCopy(*replica); });
@@ -193,7 +190,7 @@ std::error_code ReplicaCopies::Append(ReplicaCopy& copy, std::string_view bytes,
       server_.pool.at(0)->Dispatch(
           [this, &copy, end = copy.bytes.end()] { EndSlowReaders(&copy, end); });
     }
-    helio::this_fiber::SleepForMillis(kRoomMillis);
+    helio::this_fiber::SleepForMillis(kLookSoonMillis);
   }
 }
 

@@ -13,8 +13,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kLookMillis = 20;
-constexpr uint64_t kRoomMillis = 1;
 // Of a part, that its replica has not taken yet.
 constexpr uint64_t kWindow = 4 << 20;
 // So often the files are looked at for what they do not have yet; kLookMillis between.
@@ -56,7 +54,7 @@ bool ReplicaFiles::SendPart(const std::shared_ptr<Replica>& replica, LogStream& 
   int tries = 0;
   while (replicas_.IsHere(replica)) {
     if (part.bytes.end() - part.bytes.FirstPinned() > kWindow) {
-      helio::this_fiber::SleepForMillis(kRoomMillis);
+      helio::this_fiber::SleepForMillis(kLookSoonMillis);
       continue;
     }
     replica->pin = replicas_.backlog().Pin(files.offset());

@@ -27,9 +27,7 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
-constexpr uint64_t kRoomMillis = 1;
 
 }  // namespace
 
@@ -54,7 +52,7 @@ Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"
 void Replicas::Stop() {
   ends_ = true;
   while (copies_.is_busy() || files_.is_busy() || is_applying_)
-    helio::this_fiber::SleepForMillis(kRoomMillis);
+    helio::this_fiber::SleepForMillis(kLookSoonMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
   if (!is_streaming_) return;
@@ -100,7 +98,7 @@ void Replicas::EndBeginSync() {
   if (!options_.HoldsReplies()) return;
   ApplySyncSoon();
   helio::Fiber("sync replicas", [this] {
-    while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+    while (is_applying_) helio::this_fiber::SleepForMillis(kLookSoonMillis);
     WorkerState::HoldWrites(server_, false);
   }).Detach();
 }
@@ -136,7 +134,7 @@ void Replicas::ApplySync() {
 }
 
 void Replicas::AwaitSync() {
-  while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+  while (is_applying_) helio::this_fiber::SleepForMillis(kLookSoonMillis);
 }
 
 void Replicas::TellVoters() {
@@ -181,7 +179,7 @@ std::optional<uint64_t> Replicas::Demote() {
 void Replicas::AwaitNobody() {
   const auto reads = [](const auto& replica) { return replica->pin != nullptr; };
   while (!ends_ && std::any_of(replicas_.begin(), replicas_.end(), reads)) {
-    helio::this_fiber::SleepForMillis(kRoomMillis);
+    helio::this_fiber::SleepForMillis(kLookSoonMillis);
   }
 }
 
@@ -483,7 +481,7 @@ bool Replicas::StreamsAny() const {
 
 void Replicas::Tick() {
   const uint64_t now_ns = helio::MonotonicNanos();
-  const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
+  const uint64_t timeout_ns = options_.timeout_s * helio::kNanosPerSecond;
   for (const auto& replica : replicas_) {
     if (WaitsForCopy(*replica) || AwaitsSizedCopy(*replica)) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.KeepAlive(); });
@@ -492,7 +490,7 @@ void Replicas::Tick() {
     }
   }
   if (!is_quiet_ && StreamsAny() &&
-      now_ns - last_ping_ns_ >= options_.ping_period_s * kNanosPerSecond) {
+      now_ns - last_ping_ns_ >= options_.ping_period_s * helio::kNanosPerSecond) {
     last_ping_ns_ = now_ns;
     Send({"PING"});
   }
@@ -519,7 +517,7 @@ bool Replicas::IsIdle(uint64_t now_ns) const {
   if (!is_streaming_ || !is_primary_ || is_other()) return false;
   if (log_.is_on() || options_.HoldsReplies()) return false;
   const uint64_t alone_ns = now_ns - std::min(now_ns, alone_since_ns_);
-  return alone_ns / kNanosPerSecond > options_.backlog_ttl_s;
+  return alone_ns / helio::kNanosPerSecond > options_.backlog_ttl_s;
 }
 
 void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {

@@ -20,7 +20,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
 constexpr uint64_t kTickMillisMax = 100;
 constexpr std::string_view kTimeoutError =
     "UNREPLICATED The write was carried out here, but too few replicas have acknowledged it within "
@@ -37,8 +36,8 @@ struct alignas(64) SyncReplies::Thread {
     uint64_t epoch;
     uint64_t since_ns;
   };
-  uint64_t task = 0;  // 0: it does not look
-  uint64_t fence_ns = 0;
+  uint64_t task = 0;      // 0: it does not look
+  uint64_t fence_ns = 0;  // 0: there is no fence
   AnnouncedAddress announced;
   absl::flat_hash_map<uint64_t, Waiting> waiting;  // by the client's id
 };
@@ -80,7 +79,7 @@ void SyncReplies::FailAll() {
 }
 
 void SyncReplies::SetOptions(const ReplicationOptions& options) {
-  timeout_ns_ = options.ack_timeout_ms * kNanosPerMilli;
+  timeout_ns_ = options.ack_timeout_ms * helio::kNanosPerMilli;
   announced_ = {.ip = options.announce_ip, .port = options.announce_port};
   UpdateTicks();
 }
@@ -107,13 +106,14 @@ void SyncReplies::UpdateTicks() {
   if (rules_.sentinels > 0) shortest_ns = rules_.fence_ns;
   if (timeout_ns_ > 0) shortest_ns = std::min(shortest_ns, timeout_ns_.load());
   const bool looks = holds_ && shortest_ns != UINT64_MAX;
-  const uint64_t millis = std::clamp<uint64_t>(shortest_ns / 4 / kNanosPerMilli, 1, kTickMillisMax);
+  const uint64_t millis =
+      std::clamp<uint64_t>(shortest_ns / 4 / helio::kNanosPerMilli, 1, kTickMillisMax);
   server_.pool.AwaitOnAll([&](helio::Proactor* proactor) {
     const uint32_t index = proactor->index();
     Thread* const thread = &threads_[index];
     if (thread->task != 0) proactor->RemovePeriodic(std::exchange(thread->task, 0));
     thread->waiting.clear();
-    thread->fence_ns = rules_.fence_ns;
+    thread->fence_ns = rules_.sentinels > 0 ? rules_.fence_ns : 0;
     thread->announced = announced_;
     quorum_.SetSentinels(index, {});
     if (!looks) return;
@@ -125,6 +125,7 @@ void SyncReplies::UpdateTicks() {
 // Who was silent for too long has to say anew that this server is the primary: there may have been
 // a failover meanwhile, and then a Sentinel needs some seconds until it demotes this one.
 bool SyncReplies::HoldsFenceOpen(Session& session, const Thread& thread, uint64_t now_ns) {
+  if (thread.fence_ns == 0) return false;
   if (session.hello == nullptr || SentinelIdOf(session).empty()) return false;
   const uint64_t heard_ns = session.connection.last_active_ns();
   if (!session.hello->HasLasted(heard_ns, now_ns, thread.fence_ns)) {
@@ -136,7 +137,8 @@ bool SyncReplies::HoldsFenceOpen(Session& session, const Thread& thread, uint64_
     LOG(WARNING) << "the Sentinel " << helio::LogText(SentinelIdOf(session)) << " names "
                  << helio::LogText(session.hello->primary_host) << ' '
                  << session.hello->primary_port << " as the primary, and this server is at "
-                 << session.local_address << ": it does not hold the fence open";
+                 << session.local_address << ", announced as '" << thread.announced.ip << "' port "
+                 << thread.announced.port << ": it does not hold the fence open";
   }
   return false;
 }

@@ -10,6 +10,7 @@
 #include "storage/log/annotations.h"
 #include "storage/log/log_files.h"
 #include "storage/log/log_history.h"
+#include "storage/rdb_file.h"
 
 namespace dfly {
 
@@ -17,14 +18,6 @@ namespace {
 
 // A server that runs may change over to a new base at any moment.
 constexpr int kTriesMax = 10;
-
-bool BeginsWith(InputFile* file, std::string_view begin) {
-  std::string head(begin.size(), '\0');
-  size_t read = 0;
-  return !file->ReadAt(0, head.data(), head.size(), &read) && read == head.size() && head == begin;
-}
-
-bool IsRdb(InputFile* file) { return BeginsWith(file, "REDIS") || BeginsWith(file, "VALKEY"); }
 
 class Opener {
  public:

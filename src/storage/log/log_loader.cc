@@ -12,22 +12,14 @@
 #include "helio/base/ascii.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "storage/rdb_file.h"
 
 namespace dfly {
 
 namespace {
 
-constexpr size_t kMagicBytes = 6;
 // After so many commands others have their turn.
 constexpr uint64_t kCommandsBetweenTurns = 256;
-
-bool IsRdb(InputFile* file) {
-  char magic[kMagicBytes];
-  size_t read = 0;
-  if (file->ReadAt(0, magic, sizeof(magic), &read)) return false;
-  const std::string_view text(magic, read);
-  return text.starts_with("REDIS") || text == "VALKEY";
-}
 
 }  // namespace
 
