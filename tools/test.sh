@@ -11,7 +11,7 @@
 #
 # Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
 # ctest. The whole takes 45 to 75 minutes on two cores when nothing is built yet; tests/ is run by
-# half as many processes again as there are cores, up to six, as they often wait. Exits non-zero when anything failed, after
+# 1.5 processes for each core, as they often wait. Exits non-zero when anything failed, after
 # running everything that could still run, with a summary at the end. A failed test is tried once
 # more, alone, unless it crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the
 # summary calls it flaky.
