@@ -10,11 +10,11 @@
 #   clients   client libraries of other languages (tests/clients), which are fetched
 #
 # Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
-# ctest. The whole takes 45 to 75 minutes on two cores when nothing is built yet; tests/ is run by
-# 1.5 processes for each core, as they often wait. Exits non-zero when anything failed, after
-# running everything that could still run, with a summary at the end. A failed test is tried once
-# more, alone, unless it crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the
-# summary calls it flaky.
+# ctest. The whole takes 45 to 75 minutes on two cores when nothing is built yet. tests/ is run by a
+# process for each core, in tier pytest by 1.5: tests often wait. Exits non-zero when anything
+# failed, after running everything that could still run, with a summary at the end. A failed test is
+# tried once more, alone, unless it crashed, hung, or has a seed (tools/may_try_again.py); if it
+# passes, the summary calls it flaky.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -30,7 +30,6 @@ done
 
 jobs=$(nproc)
 ((jobs > 4)) && jobs=4
-crowd=$((jobs + jobs / 2))  # of tests/
 summary=()
 flaky=()
 lost=()
@@ -88,24 +87,26 @@ venv() {
     cp tests/requirements.txt "$stamp"
 }
 
+# run_pytest PROCESSES ARGS...
 run_pytest() {
-  local report=build/pytest.xml
+  local processes=$1 report=build/pytest.xml
+  shift
   local pytest="${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini"
   pytest+=" --rootdir tests -q"
   rm -f "$report"
   # shellcheck disable=SC2086
-  $pytest -n "$crowd" --dist worksteal --maxfail=50 --junit-xml="$report" \
+  $pytest -n "$processes" --dist worksteal --maxfail=50 --junit-xml="$report" \
     -o junit_logging=system-out tests "$@" ${PYTEST_ARGS:-} ||
     or_again "$report" $pytest -n 0 --last-failed --last-failed-no-failures=none tests "$@"
 }
 
 black_box_tests() {
   case $1 in
-    release) run_pytest ;;
-    reference) REFERENCE=redis run_pytest ;;
+    release) run_pytest $((jobs + jobs / 2)) ;;
+    reference) REFERENCE=redis run_pytest "$jobs" ;;
     # One configuration instead of four, and only what is marked: a sanitized server is slow.
     *) DFLY_BINARY="$root/build/$1/dragonfly" DFLY_SANITIZED=1 DFLY_MATRIX=small \
-      TEST_WRAPPER="$(wrapper "$1")" run_pytest -m sanitized --timeout=600 ;;
+      TEST_WRAPPER="$(wrapper "$1")" run_pytest "$jobs" -m sanitized --timeout=600 ;;
   esac
 }
 

@@ -175,9 +175,8 @@ class Cluster:
 
     def await_whole(self):
         """The primary that all Sentinels name and all others follow. After a failover it need not
-        be the one that was promoted first: Sentinel connects to a new primary a second after its
-        last try with the old one, and takes it for down after DOWN_AFTER_MS without an answer, so
-        once in some dozens of kills there is another failover at once."""
+        be the one that was promoted first: after one kill in some dozens all Sentinels take the new
+        primary for down before they have asked it once (docs/high-availability.md)."""
         return wait_until(
             lambda: (node := self.primary()) and self.is_whole(node) and node,
             timeout_s=FAILOVER_S,

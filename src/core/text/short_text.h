@@ -31,9 +31,14 @@ inline uint64_t LoadShort(const char* at, size_t size) {
     std::memcpy(&last, at + size - 4, 4);
     return first | (uint64_t{last} << ((size - 4) * 8));
   }
-  if (size == 0) return 0;
-  const auto byte = [at](size_t i) { return uint64_t{static_cast<uint8_t>(at[i])} << (i * 8); };
-  return byte(0) | byte(size / 2) | byte(size - 1);
+  if (size >= 2) {
+    uint16_t first;
+    uint16_t last;
+    std::memcpy(&first, at, 2);
+    std::memcpy(&last, at + size - 2, 2);
+    return first | (uint64_t{last} << ((size - 2) * 8));
+  }
+  return size == 1 ? static_cast<uint8_t>(*at) : 0;
 }
 
 inline bool AreSame(const char* a, const char* b, size_t size) {

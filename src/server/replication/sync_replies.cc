@@ -2,6 +2,7 @@
 #include "server/replication/sync_replies.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -27,6 +28,11 @@ constexpr std::string_view kTimeoutError =
 constexpr std::string_view kDemotedError =
     "UNREPLICATED The write was carried out here, but too few replicas have acknowledged it, and "
     "this server is a replica now.";
+
+std::string Shown(const AnnouncedAddress& announced) {
+  if (announced.ip.empty() && announced.port == 0) return {};
+  return fmt::format(" (replica-announce-ip '{}', -port {})", announced.ip, announced.port);
+}
 
 }  // namespace
 
@@ -137,8 +143,8 @@ bool SyncReplies::HoldsFenceOpen(Session& session, const Thread& thread, uint64_
     LOG(WARNING) << "the Sentinel " << helio::LogText(SentinelIdOf(session)) << " names "
                  << helio::LogText(session.hello->primary_host) << ' '
                  << session.hello->primary_port << " as the primary, and this server is at "
-                 << session.local_address << ", announced as '" << thread.announced.ip << "' port "
-                 << thread.announced.port << ": it does not hold the fence open";
+                 << session.local_address << Shown(thread.announced)
+                 << ": it does not hold the fence open";
   }
   return false;
 }
