@@ -51,12 +51,19 @@ elseif(DFLY_SANITIZE)
 endif()
 include(precompiled)  # dfly_precompile
 
-# With sanitizers several files of a library are compiled as one: they read the same headers and instantiate the same
-# templates, which is two thirds of a file's time. (src/server/replication took 93 s of CPU, and 35 s so.) In a build for
-# work, what changed has to be compiled alone.
-function(dfly_unite name)
-  if(DFLY_SANITIZE AND dfly_precompiles)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+# Several files of a library, or of the tests of a folder, are compiled as one: they read the same headers and instantiate
+# the same templates, which is half of the compiler's time or more (docs/contributing.md has the figures). Who changes one
+# file again and again may want OFF: then it is compiled alone, and each test is a program of its own.
+option(DFLY_UNITE "Compile several files as one: fastest when all is built" ON)
+set(dfly_unites OFF)
+if(DFLY_UNITE AND dfly_precompiles)
+  set(dfly_unites ON)
+endif()
+
+# dfly_unite(name COUNT): so many files at a time.
+function(dfly_unite name count)
+  if(dfly_unites)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
   endif()
 endfunction()
 
@@ -71,7 +78,7 @@ function(dfly_library name)
   add_library(${name} STATIC ${A_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC ${A_DEPS})
   dfly_precompile(${name} dfly_precompiled)
-  dfly_unite(${name})
+  dfly_unite(${name} 8)
 endfunction()
 
 # dfly_all(name library): a name for all libraries of a folder; `library` is the last of them.
@@ -88,30 +95,71 @@ function(dfly_binary name)
   dfly_precompile(${name} dfly_precompiled)
 endfunction()
 
-# dfly_test(name [ONE_THREAD] DEPS targets... [ARGS args...]): name.cc is a GoogleTest program that ctest runs as a whole.
+# dfly_test(name [ONE_THREAD] DEPS targets...): name.cc is a GoogleTest program that ctest runs as a whole.
 function(dfly_test name)
-  cmake_parse_arguments(A "ONE_THREAD" "" "DEPS;ARGS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD" "" "DEPS" ${ARGN})
   # The tests of values and of commands, and those whose server has one thread, have nothing that the thread sanitizer
   # could see; building and running them with it took twenty minutes.
   if(DFLY_SANITIZE STREQUAL "thread" AND (A_ONE_THREAD OR CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(core|commands)/"))
     return()
   endif()
+  if(dfly_unites AND NOT name MATCHES "_fuzz$")  # a fuzzer's file defines a function that there can be only once
+    dfly_join_test(${name} ${A_DEPS})
+  else()
+    dfly_test_program(${name} ${name}.cc DEPS ${A_DEPS})
+    set_target_properties(${name} PROPERTIES DFLY_PROGRAM ${name})
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# dfly_test_program(name SOURCES... DEPS targets...)
+function(dfly_test_program name)
+  cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
   set(main GTest::gtest_main)
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/" AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/facade(/|$)")
     set(main dfly_test_main)  # where keys are hashed
   endif()
-  add_executable(${name} ${name}.cc)
+  add_executable(${name} ${A_UNPARSED_ARGUMENTS})
   target_compile_options(${name} PRIVATE ${dfly_test_options})
   target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest ${main})
   dfly_precompile(${name} dfly_precompiled_tests)
-  add_test(NAME ${name} COMMAND ${name} ${A_ARGS})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# dfly_join_test(name DEPS...): name.cc becomes a part of the one program of this folder's tests, and `name` a script and a
+# target: the script runs, of that program, the tests of name.cc. So one can work with it as with a program of its own.
+function(dfly_join_test name)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE "/" "_" program ${folder}_tests)
+  if(NOT TARGET ${program})
+    dfly_test_program(${program})
+    dfly_unite(${program} 6)
+  endif()
+  target_sources(${program} PRIVATE ${name}.cc)
+  target_link_libraries(${program} PRIVATE ${ARGN})
+  add_custom_target(${name} DEPENDS ${program})
+  set_target_properties(${name} PROPERTIES DFLY_PROGRAM ${program})
+
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${name}.cc)  # it may get another suite
+  file(STRINGS ${name}.cc lines REGEX "^TEST(_[FP])?\\(")
+  set(suites "")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^TEST(_[FP])?\\(([A-Za-z0-9_]+).*" "\\2" suite "${line}")
+    list(APPEND suites "${suite}.*" "*/${suite}.*")
+  endforeach()
+  list(REMOVE_DUPLICATES suites)
+  list(JOIN suites ":" filter)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/${name}
+    CONTENT "#!/bin/sh\nexec \"$(dirname \"$0\")/${program}\" '--gtest_filter=${filter}' \"$@\"\n"
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  add_test(NAME ${name} COMMAND ${CMAKE_BINARY_DIR}/${name})
 endfunction()
 
 # dfly_reads_source(name): the test `name` reads files of the checkout, which is DFLY_SOURCE.
 function(dfly_reads_source name)
   if(TARGET ${name})
-    target_compile_definitions(${name} PRIVATE DFLY_SOURCE="${CMAKE_SOURCE_DIR}")
+    get_target_property(program ${name} DFLY_PROGRAM)
+    target_compile_definitions(${program} PRIVATE DFLY_SOURCE="${CMAKE_SOURCE_DIR}")
   endif()
 endfunction()
 

@@ -5,7 +5,9 @@
 namespace dfly {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
+class ConnectionMemoryTest : public ConnectionTest {};
+
+INSTANTIATE_TEST_SUITE_P(Engines, ConnectionMemoryTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "epoll" : "io_uring"; });
 
 TEST(BufferPoolTest, WhatNobodyUsesGoesByHalves) {
@@ -32,7 +34,7 @@ TEST(BufferPoolTest, WhatNobodyUsesGoesByHalves) {
   EXPECT_EQ(pool.bytes(), 0u);
 }
 
-TEST_P(ConnectionTest, AnArgumentOf100MegabytesArrivesInPieces) {
+TEST_P(ConnectionMemoryTest, AnArgumentOf100MegabytesArrivesInPieces) {
   const int fd = Connect();
   const std::string text(100'000'000, 'z');
   std::thread writer([&] { Send(fd, Request({"echo", text})); });
@@ -43,7 +45,7 @@ TEST_P(ConnectionTest, AnArgumentOf100MegabytesArrivesInPieces) {
   EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 4096; }));
 }
 
-TEST_P(ConnectionTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
+TEST_P(ConnectionMemoryTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
   buffers_.bounds.input_max = 1'000'000;
   const int fd = Connect();
   Send(fd, "*1000000\r\n");
@@ -53,7 +55,7 @@ TEST_P(ConnectionTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
   EXPECT_EQ(sink_->large_inputs, 1u);
 }
 
-TEST_P(ConnectionTest, TellsOfMemoryForInputBeforeTheLastPieceCompletesItsCommand) {
+TEST_P(ConnectionMemoryTest, TellsOfMemoryForInputBeforeTheLastPieceCompletesItsCommand) {
   buffers_.bounds.input_watch = 1'000'000;
   const int fd = Connect();
   const std::string small(400'000, 's');
@@ -69,7 +71,7 @@ TEST_P(ConnectionTest, TellsOfMemoryForInputBeforeTheLastPieceCompletesItsComman
   EXPECT_EQ(sink_->commands, commands);
 }
 
-TEST_P(ConnectionTest, TellsOfMuchThatIsUnsentBeforeItIsSent) {
+TEST_P(ConnectionMemoryTest, TellsOfMuchThatIsUnsentBeforeItIsSent) {
   buffers_.bounds.output_watch = 100'000;
   const int fd = Connect();
   const std::string small(90'000, 'b');
@@ -84,7 +86,7 @@ TEST_P(ConnectionTest, TellsOfMuchThatIsUnsentBeforeItIsSent) {
   EXPECT_TRUE(IsClosed(fd));
 }
 
-TEST_P(ConnectionTest, ClientsWithoutAPasswordAreWatchedClosely) {
+TEST_P(ConnectionMemoryTest, ClientsWithoutAPasswordAreWatchedClosely) {
   const int fd = Connect();
   ExpectExchange(fd, Request({"big", "20000"}), Bulk(std::string(20'000, 'b')));
   EXPECT_EQ(sink_->large_outputs, 0u);
@@ -95,7 +97,7 @@ TEST_P(ConnectionTest, ClientsWithoutAPasswordAreWatchedClosely) {
   EXPECT_GT(sink_->large_outputs, 0u);
 }
 
-TEST_P(ConnectionTest, EmptyCommandsAreSkippedAndKeepNoMemory) {
+TEST_P(ConnectionMemoryTest, EmptyCommandsAreSkippedAndKeepNoMemory) {
   const int fd = Connect();
   for (int i = 0; i < 5; ++i) Send(fd, "\r\n\r\n*0\r\n*-1\r\n\n");
   Send(fd, "\r");
@@ -103,7 +105,7 @@ TEST_P(ConnectionTest, EmptyCommandsAreSkippedAndKeepNoMemory) {
   EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 4096; }));
 }
 
-TEST_P(ConnectionTest, AnIdleConnectionOwnsNoBuffers) {
+TEST_P(ConnectionMemoryTest, AnIdleConnectionOwnsNoBuffers) {
   const int fd = Connect();
   std::string requests, replies;
   for (int i = 0; i < 1000; ++i) {
@@ -117,7 +119,7 @@ TEST_P(ConnectionTest, AnIdleConnectionOwnsNoBuffers) {
   EXPECT_GT(OnLoop([&] { return buffers_.bytes(); }), 0u);
 }
 
-TEST_P(ConnectionTest, ACommandWithoutAReplyLeavesNoBuffersBehind) {
+TEST_P(ConnectionMemoryTest, ACommandWithoutAReplyLeavesNoBuffersBehind) {
   const int fd = Connect();
   ExpectExchange(fd, Request({"echo", "a"}), Bulk("a"));  // the pool has a buffer now
   const std::string request = Request({"drop", std::string(1'000'000, 'x')});

@@ -17,7 +17,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using ::testing::StartsWith;
+using testing::StartsWith;
 using Verdict = ScriptHost::Verdict;
 
 constexpr const char* kKilled = "ERR Script killed by user with SCRIPT KILL... script: ";

@@ -10,7 +10,7 @@
 namespace dfly {
 namespace {
 
-class GlobalUseTest : public ::testing::Test {
+class GlobalUseTest : public testing::Test {
  protected:
   GlobalUseTest() {
     *static_cast<ScriptState**>(lua_getextraspace(lua_)) = &state_;

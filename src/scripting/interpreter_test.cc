@@ -10,9 +10,9 @@
 namespace dfly {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
 using Outcome = Interpreter::Outcome;
 using Verdict = ScriptHost::Verdict;
 
@@ -25,7 +25,7 @@ std::string Bulk(std::string_view text) {
   return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
-class InterpreterTest : public ::testing::Test {
+class InterpreterTest : public testing::Test {
  protected:
   std::string Run(std::string_view source) { return runner_.Run(source); }
 

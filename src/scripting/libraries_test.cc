@@ -8,9 +8,9 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 
-class LibrariesTest : public ::testing::Test {
+class LibrariesTest : public testing::Test {
  protected:
   // What tostring() makes of the expression's values, with blanks between; or the error's text.
   std::string Eval(std::string_view expression) {

@@ -17,7 +17,7 @@ std::string Bulk(std::string_view text) {
   return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
-class Lua51Test : public ::testing::Test {
+class Lua51Test : public testing::Test {
  protected:
   // What tostring() makes of it.
   std::string ValueOf(std::string_view expression) {
@@ -99,7 +99,7 @@ TEST_F(Lua51Test, SmallNumbersThatAreAdded) {
   EXPECT_EQ(sum("2^63", "- 1"), Bulk("9.2233720368548e+18"));
   EXPECT_EQ(sum("-1/0", "+ 5"), Bulk("-inf"));
   EXPECT_EQ(Run("local z = -tonumber('0') return tostring(z + 0) .. tostring(z - 0)"), Bulk("0-0"));
-  EXPECT_THAT(sum("{}", "+ 1"), ::testing::HasSubstr("arithmetic on local 'v' (a table value)"));
+  EXPECT_THAT(sum("{}", "+ 1"), testing::HasSubstr("arithmetic on local 'v' (a table value)"));
   // A length is an integer inside, and such a sum would wrap.
   EXPECT_EQ(ValueOf("(#'ab' - 1) * 2^62 * 4"), Bulk("1.844674407371e+19"));
   EXPECT_EQ(Run("local n = #'ab' - 1 for i = 1, 70 do n = n + n end return tostring(n)"),

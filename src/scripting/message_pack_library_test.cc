@@ -9,9 +9,9 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 
-class MessagePackTest : public ::testing::Test {
+class MessagePackTest : public testing::Test {
  protected:
   // The packed bytes in hex.
   std::string Packed(std::string_view values) {

@@ -15,8 +15,8 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
 using Verdict = ScriptHost::Verdict;
 
 constexpr const char* kKilled = "-ERR Script killed by user with SCRIPT KILL...";
@@ -145,8 +145,8 @@ TEST(ScriptWorkTest, TheLimitOfMemoryIsACleanError) {
     ScriptRunner runner(32 << 20);
     runner.host.ticks_max = INT_MAX;
     const std::string reply = runner.Run(source);
-    EXPECT_THAT(reply, ::testing::AnyOf(HasSubstr("not enough memory"), HasSubstr("too many"),
-                                        HasSubstr("too large")));
+    EXPECT_THAT(reply, testing::AnyOf(HasSubstr("not enough memory"), HasSubstr("too many"),
+                                      HasSubstr("too large")));
     EXPECT_THAT(reply, StartsWith("-ERR "));
     EXPECT_LE(runner.interpreter().memory_used(), (32u << 20) + (1u << 20));
     EXPECT_EQ(runner.Run("return cjson.encode(cjson.decode('[1,2]'))"), Bulk("[1,2]"));

@@ -16,11 +16,11 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 
 constexpr FrameFileId kId = {.generation = 77, .number = 3, .count = 5};
 
-class FrameFileTest : public ::testing::TestWithParam<FrameCodec> {
+class FrameFileTest : public testing::TestWithParam<FrameCodec> {
  protected:
   // Texts that compress and some that do not.
   std::string Write(const FrameFileId& id, size_t bytes) {
@@ -137,7 +137,7 @@ TEST_P(FrameFileTest, TellsWhatTheDiskSaysAndWritesNothingAfterwards) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FrameFileTest,
-                         ::testing::Values(FrameCodec::kNone, FrameCodec::kLz4, FrameCodec::kZstd));
+                         testing::Values(FrameCodec::kNone, FrameCodec::kLz4, FrameCodec::kZstd));
 
 }  // namespace
 }  // namespace dfly

@@ -33,10 +33,10 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 // Its value as lines, and behind them its deadline, its mark, and what memcached's clients keep.
-using Model = std::map<Key, testing::Texts>;
+using Model = std::map<Key, testkit::Texts>;
 
-testing::Texts LinesOf(CompactValue& value, const EntryFacts& facts) {
-  testing::Texts lines = testing::ContentOf(value);
+testkit::Texts LinesOf(CompactValue& value, const EntryFacts& facts) {
+  testkit::Texts lines = testkit::ContentOf(value);
   lines.push_back(facts.deadline_ms ? std::to_string(*facts.deadline_ms) : "no deadline");
   lines.push_back(facts.is_sticky ? "sticky" : "not sticky");
   const MemcachedItem& item = facts.memcached;
@@ -165,7 +165,7 @@ class Scenario {
         Compare(model, output.bytes());
         EXPECT_EQ(keys_written, model.size());
       }
-      if (::testing::Test::HasFailure()) return;
+      if (testing::Test::HasFailure()) return;
       shard_.CheckInvariants();
       parts_ += output.parts();
       helio::AddCounters(&stats_, snapshot.stats());
@@ -223,7 +223,7 @@ class Scenario {
         ChangeInPlace(cx, AnyKey());
         break;
       default:
-        testing::ChangeAnyKey(cx, &random_, &values_, [this] { return AnyKey(); });
+        testkit::ChangeAnyKey(cx, &random_, &values_, [this] { return AnyKey(); });
     }
   }
 
@@ -265,7 +265,7 @@ class Scenario {
   void ChangeInPlaceNow(ShardContext& cx, const std::string& key) {
     auto value = cx.FindMutable(key);
     if (!value) return;
-    const std::string text = testing::RdbValues::RandomText(&random_);
+    const std::string text = testkit::RdbValues::RandomText(&random_);
     switch (value->type()) {
       case ValueType::kString:
         value->Append(text);
@@ -339,7 +339,7 @@ class Scenario {
   }
 
   helio::Random random_;
-  testing::RdbValues values_;
+  testkit::RdbValues values_;
   Shard shard_;
   int64_t now_ms_ = kStartMs;
   ShardSnapshot* snapshot_ = nullptr;  // that is made now
@@ -350,7 +350,7 @@ class Scenario {
 };
 
 TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   const helio::SeedRange seeds = helio::TestSeeds(400);
   ShardSnapshotStats stats;
   uint64_t parts = 0;

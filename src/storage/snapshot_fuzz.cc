@@ -36,7 +36,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
+using testkit::StoreModel;
 
 enum class Kind : uint8_t {
   kRdb,        // an RDB file
@@ -79,7 +79,7 @@ class Store {
         &shards_, files, options, [] { return SnapshotExtras(); }, &progress);
     CHECK_EQ(saved.error, "");
   }
-  StoreModel Content() { return testing::ContentOf(shards_); }
+  StoreModel Content() { return testkit::ContentOf(shards_); }
   uint64_t Bytes() {
     uint64_t bytes = 0;
     shards_.AwaitOnAll([&bytes](Shard& shard) { bytes += shard.used_bytes(); });
@@ -93,7 +93,7 @@ class Store {
 // On one thread, so that a failure comes again. They live as long as the process.
 struct World {
   World() {
-    testing::RegisterRdbTypes();
+    testkit::RegisterRdbTypes();
     pool.Start();
     first = std::make_unique<Store>(&pool, 2);
     second = std::make_unique<Store>(&pool, 3);
@@ -273,7 +273,7 @@ class ExampleStream {
  public:
   ExampleStream(Random* random, const SnapshotForm& form, RdbFamily family)
       : random_(*random), form_(form), family_(family) {
-    testing::RegisterRdbTypes();
+    testkit::RegisterRdbTypes();
   }
 
   std::string Make() {
@@ -289,7 +289,7 @@ class ExampleStream {
         });
       }
       const std::string key =
-          "k" + std::to_string(i) + ":" + testing::RdbValues::RandomText(&random_);
+          "k" + std::to_string(i) + ":" + testkit::RdbValues::RandomText(&random_);
       random_.OneIn(3) ? AddForeign(key) : AddOurs(key);
     }
     return std::move(stream_);
@@ -324,7 +324,7 @@ class ExampleStream {
   void AddOurs(const std::string& key) {
     CompactValue value;
     do {
-      value = testing::RdbValues().MakeAny(&random_);
+      value = testkit::RdbValues().MakeAny(&random_);
     } while (value.IsEmptyObject());
     EntryFacts facts;
     if (random_.OneIn(3)) facts.deadline_ms = random_.OneIn(4) ? 1000 : Future();
@@ -363,7 +363,7 @@ class ExampleStream {
     uint8_t type = 0;
     std::string bytes;
     do {
-      bytes = testing::ForeignRdb(&random_, &type);
+      bytes = testkit::ForeignRdb(&random_, &type);
     } while (RdbTypeIn(family_, RdbNumberOf(type)) != type);  // the others have it
     writer.Byte(RdbNumberOf(type));
     writer.String(key);

@@ -7,7 +7,7 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 
 constexpr int64_t kNoonMs = 1'700'000'000'000;  // 2023-11-14 22:13:20 UTC
 

@@ -18,8 +18,8 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
-using Model = testing::StoreModel;
+using testing::HasSubstr;
+using Model = testkit::StoreModel;
 
 class Store {
  public:
@@ -46,7 +46,7 @@ class Store {
 
   StreamPlace place;  // of the next snapshots
 
-  testing::StoreModel Content() { return testing::ContentOf(shards_); }
+  testkit::StoreModel Content() { return testkit::ContentOf(shards_); }
 
   SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4,
                   SaveOptions options = {}) {
@@ -103,9 +103,9 @@ class Store {
   ShardSet shards_;
 };
 
-class SnapshotSaveTest : public ::testing::TestWithParam<SnapshotFormat> {
+class SnapshotSaveTest : public testing::TestWithParam<SnapshotFormat> {
  protected:
-  SnapshotSaveTest() { testing::RegisterRdbTypes(); }
+  SnapshotSaveTest() { testkit::RegisterRdbTypes(); }
 
   void Fill(Store* store, size_t keys) {
     for (size_t i = 0; i < keys; ++i) {
@@ -121,7 +121,7 @@ class SnapshotSaveTest : public ::testing::TestWithParam<SnapshotFormat> {
   }
 
   helio::Random random_{11};
-  testing::RdbValues values_;
+  testkit::RdbValues values_;
   MemoryFiles files_;
 };
 
@@ -138,8 +138,8 @@ TEST_P(SnapshotSaveTest, LoadsIntoWhateverShardsThereAre) {
       SnapshotExtras extras;
       ASSERT_EQ(other.Load(&files_, GetParam(), &extras), "");
       EXPECT_TRUE(other.Content() == model) << shards;
-      EXPECT_THAT(extras.functions, ::testing::ElementsAre("f1", "f2"));
-      EXPECT_THAT(extras.scripts, ::testing::ElementsAre("s"));
+      EXPECT_THAT(extras.functions, testing::ElementsAre("f1", "f2"));
+      EXPECT_THAT(extras.scripts, testing::ElementsAre("s"));
     }
   }
 }
@@ -347,7 +347,7 @@ TEST(LoadBesideTest, AStreamThatPromisesMuchIsCutOff) {
 }
 
 TEST(LogBaseTest, IsCutWhereItsLogBegins) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   MemoryFiles files;
   Store store(3);
   store.PutText(0, "a", "1");
@@ -385,7 +385,7 @@ TEST(LogBaseTest, IsCutWhereItsLogBegins) {
 
 // The fuzzer has found that what was taken here could be saved, and not be loaded again.
 TEST(EntryReaderTest, DeadlinesOfMembersPastTheLastOneAreRefused) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   const auto deadline_of_f = [](uint64_t at_ms) {
     std::string text;
     StringSink sink(&text);
@@ -396,14 +396,14 @@ TEST(EntryReaderTest, DeadlinesOfMembersPastTheLastOneAreRefused) {
     return text;
   };
   const uint64_t last_ms = HashValue::Table::kDeadlineMax;
-  CompactValue hash = testing::RdbValues().MakeHash({{"f", "v"}});
+  CompactValue hash = testkit::RdbValues().MakeHash({{"f", "v"}});
   EXPECT_TRUE(SetMemberDeadlines(deadline_of_f(last_ms), &hash));
   EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(last_ms + 1), &hash));
   EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(UINT64_MAX), &hash));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, SnapshotSaveTest,
-                         ::testing::Values(SnapshotFormat::kOurs, SnapshotFormat::kRdb));
+                         testing::Values(SnapshotFormat::kOurs, SnapshotFormat::kRdb));
 
 }  // namespace
 }  // namespace dfly

@@ -11,7 +11,7 @@
 #include "core/rdb/rdb_value_testing.h"
 #include "engine/hops/shard_set.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 // By database and key: the value, what clients of memcached keep, if they do, and last the deadline
 // and whether it is sticky.
@@ -46,4 +46,4 @@ inline StoreModel ContentOf(ShardSet& shards) {
   return model;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

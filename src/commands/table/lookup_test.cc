@@ -15,7 +15,7 @@ namespace {
 
 void Nothing(CommandClient&, Args, ReplySink&) {}
 
-class LookupTest : public ::testing::Test {
+class LookupTest : public testing::Test {
  protected:
   using End = Lookup::End;
 

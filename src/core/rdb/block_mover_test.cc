@@ -15,9 +15,9 @@
 namespace dfly {
 namespace {
 
-class BlockMoverTest : public ::testing::Test {
+class BlockMoverTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { testing::RegisterRdbTypes(); }
+  static void SetUpTestSuite() { testkit::RegisterRdbTypes(); }
 
   // Longer than what fits in a slot.
   static std::string Member(size_t i) {
@@ -41,7 +41,7 @@ class BlockMoverTest : public ::testing::Test {
     return MoveAll(value, mover, [] {});
   }
 
-  testing::RdbValues values_;
+  testkit::RdbValues values_;
 };
 
 TEST_F(BlockMoverTest, AnyValueIsTheSameAfterAllOfItHasMoved) {
@@ -54,13 +54,13 @@ TEST_F(BlockMoverTest, AnyValueIsTheSameAfterAllOfItHasMoved) {
     values_.limits_.list.bytes = random.OneIn(2) ? 8192 : 128;
     CompactValue value = values_.MakeAny(&random);
     value.set_access_clock(static_cast<uint16_t>(i));
-    const testing::Texts content = testing::ContentOf(value);
+    const testkit::Texts content = testkit::ContentOf(value);
     const size_t bytes = value.HeapBytes();
     const uint8_t encoding = value.is_string() ? 0 : value.object_encoding();
     const void* const address = value.HeapAddress();
     BlockMover mover(nullptr);
     MoveAll(value, mover);
-    ASSERT_EQ(testing::ContentOf(value), content);
+    ASSERT_EQ(testkit::ContentOf(value), content);
     ASSERT_EQ(value.access_clock(), static_cast<uint16_t>(i));
     if (!value.is_string()) {
       ASSERT_EQ(value.object_encoding(), encoding);
@@ -143,7 +143,7 @@ TEST_F(BlockMoverTest, MembersWithDeadlinesMoveInStepsWhileTheyChange) {
 
 TEST_F(BlockMoverTest, AListMovesInStepsWhileItChanges) {
   values_.limits_.list = {.bytes = 512};
-  testing::Texts texts;
+  testkit::Texts texts;
   for (size_t i = 0; i < 20'000; ++i) texts.push_back(Member(i));
   CompactValue value = values_.MakeList(texts);
   BlockMover mover(nullptr);
@@ -155,15 +155,15 @@ TEST_F(BlockMoverTest, AListMovesInStepsWhileItChanges) {
   });
   EXPECT_GT(steps, 5u);
   texts.erase(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(popped));
-  EXPECT_EQ(testing::ContentOf(value), texts);
+  EXPECT_EQ(testkit::ContentOf(value), texts);
 }
 
 TEST_F(BlockMoverTest, ALargeStreamMovesItsNodes) {
-  testing::Texts texts;
+  testkit::Texts texts;
   for (size_t i = 0; i < 4000; ++i) texts.push_back(Member(i));
-  CompactValue value = testing::RdbValues::MakeStream(texts);
+  CompactValue value = testkit::RdbValues::MakeStream(texts);
   const void* const object = value.object();
-  const testing::Texts content = testing::ContentOf(value);
+  const testkit::Texts content = testkit::ContentOf(value);
   const size_t bytes = value.HeapBytes();
   ASSERT_GT(bytes, BlockMover::kCopyMax);
   BlockMover mover(nullptr);
@@ -171,7 +171,7 @@ TEST_F(BlockMoverTest, ALargeStreamMovesItsNodes) {
   EXPECT_GT(mover.moved(), 500u);
   EXPECT_EQ(value.object(), object) << "its groups refer to it";
   EXPECT_EQ(value.HeapBytes(), bytes);
-  EXPECT_EQ(testing::ContentOf(value), content);
+  EXPECT_EQ(testkit::ContentOf(value), content);
 }
 
 TEST_F(BlockMoverTest, AnyCursorLeadsToAnEndOfAnyValue) {
@@ -179,7 +179,7 @@ TEST_F(BlockMoverTest, AnyCursorLeadsToAnEndOfAnyValue) {
   values_.limits_.hash = values_.limits_.zset = {.entries = 4, .element_bytes = 64};
   for (int i = 0; i < 1000; ++i) {
     CompactValue value = values_.MakeAny(&random);
-    const testing::Texts content = testing::ContentOf(value);
+    const testkit::Texts content = testkit::ContentOf(value);
     uint64_t cursor = random.Next() >> random.Uniform(64);
     BlockMover mover(nullptr);
     int steps = 0;
@@ -187,7 +187,7 @@ TEST_F(BlockMoverTest, AnyCursorLeadsToAnEndOfAnyValue) {
       value.Move(mover, &cursor);
       ASSERT_LT(++steps, 10'000);
     } while (cursor != 0);
-    ASSERT_EQ(testing::ContentOf(value), content);
+    ASSERT_EQ(testkit::ContentOf(value), content);
   }
 }
 

@@ -14,7 +14,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::Texts;
+using testkit::Texts;
 using Kind = ForeignEntries::Kind;
 
 // None: it is refused.
@@ -51,7 +51,7 @@ void CheckOneInput(std::string_view data) {
   const std::vector<char> exact(block.begin(), block.end());
   const std::optional<Texts> texts = Read(kind, {exact.data(), exact.size()});
   if (!texts) return;
-  const std::string again = testing::Listpack(*texts);
+  const std::string again = testkit::Listpack(*texts);
   CHECK(Read(Kind::kListpack, again) == texts);
 }
 
@@ -97,14 +97,14 @@ std::string MakeExample(Random* random) {
   Texts texts;
   if (random->OneIn(2)) {
     for (size_t i = 0; i < count; ++i) texts.push_back(AnyZiplistEntry(random));
-    return static_cast<char>(1 | random->Uniform(4) << 1) + testing::Ziplist(texts);
+    return static_cast<char>(1 | random->Uniform(4) << 1) + testkit::Ziplist(texts);
   }
   for (size_t i = 0; i < count; ++i) {
     std::string seed(20, '\0');
     for (char& c : seed) c = static_cast<char>(random->Next());
     texts.push_back(helio::fuzz::Feed(seed).Text());
   }
-  return static_cast<char>(random->Uniform(4) << 1) + testing::Listpack(texts);
+  return static_cast<char>(random->Uniform(4) << 1) + testkit::Listpack(texts);
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace dfly {
 namespace {
 
 using Kind = ForeignEntries::Kind;
-using testing::Listpack;
-using testing::Texts;
-using testing::Ziplist;
+using testkit::Listpack;
+using testkit::Texts;
+using testkit::Ziplist;
 
 // What a block has, and whether it is sound.
 std::pair<Texts, bool> Read(Kind kind, std::string_view block) {

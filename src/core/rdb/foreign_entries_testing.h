@@ -8,7 +8,7 @@
 #include "core/rdb/foreign_entries.h"
 #include "helio/base/logging.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 using Texts = std::vector<std::string>;
 
@@ -50,4 +50,4 @@ inline std::string ZiplistText(const std::string& text) {
   return static_cast<char>(text.size()) + text;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

@@ -8,7 +8,7 @@
 #include "core/rdb/rdb_value_testing.h"
 #include "helio/base/random.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 // What follows `*type` in a file: a value of a form that others write, and most of which we only
 // read.
@@ -131,4 +131,4 @@ inline std::string ForeignRdb(helio::Random* random, uint8_t* type) {
   return bytes;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

@@ -11,9 +11,9 @@
 namespace dfly {
 namespace {
 
-using testing::Blob;
-using testing::StreamParts;
-using testing::TimeBytes;
+using testkit::Blob;
+using testkit::StreamParts;
+using testkit::TimeBytes;
 
 // How many bytes are left behind the value; none if it was refused.
 std::optional<size_t> LeftBehind(RdbType type, std::string_view bytes) {
@@ -32,13 +32,13 @@ void CheckSkips(RdbType type, const std::string& bytes) {
 }
 
 TEST(RdbSkipTest, WhatWeWriteIsSkipped) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   std::vector<int> seen(256);
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE(seed);
     helio::Random random(seed);
-    const CompactValue value = testing::RdbValues().MakeAny(&random);
-    const auto [type, bytes] = testing::WriteRdb(value);
+    const CompactValue value = testkit::RdbValues().MakeAny(&random);
+    const auto [type, bytes] = testkit::WriteRdb(value);
     ++seen[static_cast<uint8_t>(type)];
     CheckSkips(type, bytes);
   }
@@ -84,9 +84,9 @@ TEST(RdbSkipTest, OlderAndNewerFormsAreSkipped) {
   }
   StreamParts returned;
   returned.pending = std::string("\0", 1);
-  returned.returned = "\x01" + testing::IdBytes(5, 1);
+  returned.returned = "\x01" + testkit::IdBytes(5, 1);
   CheckSkips(RdbType::kStreamListpacks5, returned.Bytes(RdbType::kStreamListpacks5));
-  const std::string packed_names = std::string("\0", 1) + Blob(testing::Listpack({"a", "bc"}));
+  const std::string packed_names = std::string("\0", 1) + Blob(testkit::Listpack({"a", "bc"}));
   const std::string plain_names = "\x01\x02" + text + number;
   for (const std::string& names : {packed_names, plain_names}) {
     CheckSkips(RdbType::kHashTemplateListpack, names + compressed);

@@ -33,8 +33,8 @@
 namespace dfly {
 namespace {
 
-using testing::RdbValues;
-using testing::Texts;
+using testkit::RdbValues;
+using testkit::Texts;
 
 bool IsSmall() { return std::getenv("DFLY_BENCH_SMALL") != nullptr; }
 size_t LargeSize() { return IsSmall() ? 2000 : 1'000'000; }
@@ -104,7 +104,7 @@ std::string JsonText(size_t seed, size_t bytes) {
 
 // A thousand values of one kind, or one that is large.
 std::vector<CompactValue> MakeValues(const std::string& kind) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   const RdbValues makes;
   std::vector<CompactValue> values;
   const size_t count = IsSmall() ? 10 : 1000;

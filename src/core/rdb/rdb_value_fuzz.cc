@@ -19,17 +19,17 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::ContentOf;
-using testing::Texts;
+using testkit::ContentOf;
+using testkit::Texts;
 
 void RegisterOnce() {
-  [[maybe_unused]] static const bool is_registered = (testing::RegisterRdbTypes(), true);
+  [[maybe_unused]] static const bool is_registered = (testkit::RegisterRdbTypes(), true);
 }
 
 constexpr size_t kStringMax = 20'000;
 
 RdbLimits LimitsOf(uint8_t choice) {
-  RdbLimits limits = testing::RdbValues().limits_;
+  RdbLimits limits = testkit::RdbValues().limits_;
   limits.string_max = kStringMax;
   if (choice & 1) {
     limits.list = {.bytes = 100, .entries = 5};
@@ -101,7 +101,7 @@ void CheckSound(CompactValue& value) {
 // Written and read again it is the same. REQUIRES: it is not empty.
 void CheckRoundTrip(CompactValue& value, const RdbLimits& limits, const Texts& content) {
   using enum RdbWriter::Compression;
-  const auto [type, bytes] = testing::WriteRdb(value, HashKey(content[0]) % 2 ? kLzf : kNone);
+  const auto [type, bytes] = testkit::WriteRdb(value, HashKey(content[0]) % 2 ? kLzf : kNone);
   ViewSource source(bytes);
   CompactValue back;
   CHECK(ReadRdbValue(static_cast<uint8_t>(type), limits, &source, &back) == RdbRead::kValue);
@@ -114,7 +114,7 @@ void CheckRoundTrip(CompactValue& value, const RdbLimits& limits, const Texts& c
 
 void ChangeString(CompactValue* value, Random* random) {
   std::string model = value->ToString();
-  const std::string text = testing::RdbValues::RandomText(random) + "x";
+  const std::string text = testkit::RdbValues::RandomText(random) + "x";
   const size_t at = random->Uniform(model.size() + 3);
   value->SetRange(at, text);
   model.resize(std::max(model.size(), at + text.size()));
@@ -128,7 +128,7 @@ void ChangeList(QuickList* list, const BlockLimit& limit, Random* random) {
   Texts model;
   for (auto at = list->At(End::kFront); at; at.Next()) model.push_back((*at).ToString());
   for (int i = 0; i < 6; ++i) {
-    const std::string text = testing::RdbValues::RandomText(random);
+    const std::string text = testkit::RdbValues::RandomText(random);
     const size_t index = random->Uniform(model.size());
     const auto where = model.begin() + static_cast<ptrdiff_t>(index);
     switch (random->Uniform(6)) {
@@ -173,7 +173,7 @@ void ChangeSet(CompactValue* value, const SetLimit& limit, Random* random) {
   SetValue set(value);
   for (int i = 0; i < 6; ++i) {
     char scratch[SetValue::kScratchSize];
-    const std::string member = random->OneIn(2) ? testing::RdbValues::RandomText(random)
+    const std::string member = random->OneIn(2) ? testkit::RdbValues::RandomText(random)
                                                 : std::string(set.Random(*random, scratch));
     const size_t size = set.size();
     const bool was_there = set.Has(member);
@@ -190,7 +190,7 @@ void ChangeSet(CompactValue* value, const SetLimit& limit, Random* random) {
 void ChangeHash(CompactValue* value, const PackedLimit& limit, Random* random) {
   HashValue hash(value);
   for (int i = 0; i < 6; ++i) {
-    std::string field = testing::RdbValues::RandomText(random);
+    std::string field = testkit::RdbValues::RandomText(random);
     if (random->OneIn(2)) {
       hash.Random(*random, [&field](std::string_view one, std::string_view) { field = one; });
     }
@@ -200,7 +200,7 @@ void ChangeHash(CompactValue* value, const PackedLimit& limit, Random* random) {
       CHECK_EQ(hash.Erase(field), was_there);
       CHECK_EQ(hash.size(), size - was_there);
     } else {
-      const std::string text = testing::RdbValues::RandomText(random);
+      const std::string text = testkit::RdbValues::RandomText(random);
       CHECK_EQ(hash.Set(field, text, limit), !was_there);
       char scratch[HashValue::kScratchSize];
       CHECK(hash.Get(field, scratch) == text);
@@ -211,7 +211,7 @@ void ChangeHash(CompactValue* value, const PackedLimit& limit, Random* random) {
 void ChangeZset(CompactValue* value, const PackedLimit& limit, Random* random) {
   ZsetValue zset(value);
   for (int i = 0; i < 6; ++i) {
-    std::string member = testing::RdbValues::RandomText(random);
+    std::string member = testkit::RdbValues::RandomText(random);
     if (random->OneIn(2)) {
       zset.ForRange(random->Uniform(zset.size()), 1, false,
                     [&member](std::string_view one, double) { member = one; });
@@ -266,7 +266,7 @@ void ChangeStream(StreamValue* stream, Random* random) {
 
 void ChangeBloomFilter(BloomFilter* filter, Random* random) {
   for (int i = 0; i < 6; ++i) {
-    const std::string item = testing::RdbValues::RandomText(random);
+    const std::string item = testkit::RdbValues::RandomText(random);
     // One that is larger would not be read again.
     const auto result = filter->Add(HashItem(item), kStringMax);
     using enum BloomFilter::AddResult;
@@ -276,7 +276,7 @@ void ChangeBloomFilter(BloomFilter* filter, Random* random) {
 
 void ChangeCountMinSketch(CountMinSketch* sketch, Random* random) {
   for (int i = 0; i < 6; ++i) {
-    const ItemHash item = HashItem(testing::RdbValues::RandomText(random));
+    const ItemHash item = HashItem(testkit::RdbValues::RandomText(random));
     const uint64_t count = random->Next() >> random->Uniform(64);
     const uint32_t now = sketch->Add(item, count);
     CHECK_EQ(now, sketch->CountOf(item));
@@ -287,7 +287,7 @@ void ChangeCountMinSketch(CountMinSketch* sketch, Random* random) {
 
 void ChangeTopK(TopK* top, Random* random) {
   for (int i = 0; i < 6; ++i) {
-    const std::string item = testing::RdbValues::RandomText(random);
+    const std::string item = testkit::RdbValues::RandomText(random);
     const bool was_listed = top->Has(item);
     const size_t listed = top->listed();
     const auto count = static_cast<uint32_t>(1 + random->Uniform(TopK::kIncrementMax));
@@ -307,7 +307,7 @@ void ChangeDeadlines(CompactValue* value, Random* random) {
   char scratch[24];
   for (int i = 0; i < 4; ++i) {
     const int64_t at_ms = static_cast<int64_t>(random->Uniform(1 << 20));
-    const std::string text = testing::RdbValues::RandomText(random);
+    const std::string text = testkit::RdbValues::RandomText(random);
     if constexpr (std::is_same_v<V, SetValue>) {
       const std::string member(SetValue(value).Random(*random, scratch));
       SetValue(value).SetDeadline(member, at_ms);
@@ -415,11 +415,11 @@ std::string MakeExample(Random* random) {
   uint8_t type = 0;
   std::string bytes;
   if (random->OneIn(3)) {
-    bytes = testing::ForeignRdb(random, &type);
+    bytes = testkit::ForeignRdb(random, &type);
   } else {
     using enum RdbWriter::Compression;
     const auto [own_type, own_bytes] =
-        testing::WriteRdb(testing::RdbValues().MakeAny(random), random->OneIn(2) ? kLzf : kNone);
+        testkit::WriteRdb(testkit::RdbValues().MakeAny(random), random->OneIn(2) ? kLzf : kNone);
     type = static_cast<uint8_t>(own_type);
     bytes = own_bytes;
   }

@@ -16,14 +16,14 @@
 namespace dfly {
 namespace {
 
-using testing::Blob;
-using testing::IdBytes;
-using testing::kNode;
-using testing::Listpack;
-using testing::Node;
-using testing::StreamParts;
-using testing::Texts;
-using testing::TimeBytes;
+using testkit::Blob;
+using testkit::IdBytes;
+using testkit::kNode;
+using testkit::Listpack;
+using testkit::Node;
+using testkit::StreamParts;
+using testkit::Texts;
+using testkit::TimeBytes;
 
 // Of texts as they stand in old formats: a number of them, and then they.
 std::string Strings(uint64_t count, const Texts& texts) {
@@ -36,9 +36,9 @@ std::string Strings(uint64_t count, const Texts& texts) {
   return bytes;
 }
 
-class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
+class RdbValueTest : public testing::Test, protected testkit::RdbValues {
  protected:
-  static void SetUpTestSuite() { testing::RegisterRdbTypes(); }
+  static void SetUpTestSuite() { testkit::RegisterRdbTypes(); }
 
   RdbRead ReadAny(RdbType type, std::string_view bytes, CompactValue* value,
                   size_t left = 0) const {
@@ -54,27 +54,27 @@ class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
   }
   // What is read is what was written; also in a database with other limits.
   void CheckRoundTrip(CompactValue value, RdbType expected) {
-    const auto [type, bytes] = testing::WriteRdb(value);
+    const auto [type, bytes] = testkit::WriteRdb(value);
     EXPECT_EQ(type, expected);
     CompactValue back;
     ASSERT_TRUE(Read(type, bytes, &back));
-    EXPECT_EQ(testing::ContentOf(back), testing::ContentOf(value));
+    EXPECT_EQ(testkit::ContentOf(back), testkit::ContentOf(value));
     EXPECT_EQ(back.type(), value.type());
     if (!value.is_string() && value.type() != ValueType::kList) {
       EXPECT_EQ(back.object_encoding(), value.object_encoding());
     }
     CompactValue expanded;
-    const auto [same_type, compressed] = testing::WriteRdb(value, RdbWriter::Compression::kLzf);
+    const auto [same_type, compressed] = testkit::WriteRdb(value, RdbWriter::Compression::kLzf);
     EXPECT_LE(compressed.size(), bytes.size());
     ASSERT_TRUE(Read(type, compressed, &expanded));
-    EXPECT_EQ(testing::ContentOf(expanded), testing::ContentOf(value));
+    EXPECT_EQ(testkit::ContentOf(expanded), testkit::ContentOf(value));
     const RdbLimits usual = limits_;
     limits_.list.bytes = 100;
     limits_.set = {.integers = 2, .packed = {.entries = 1, .element_bytes = 1}};
     limits_.zset = limits_.hash = {.entries = 1, .element_bytes = 1};
     CompactValue other;
     EXPECT_TRUE(Read(type, bytes, &other));
-    EXPECT_EQ(testing::ContentOf(other), testing::ContentOf(value));
+    EXPECT_EQ(testkit::ContentOf(other), testkit::ContentOf(value));
     limits_ = usual;
     for (size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 200) {
       EXPECT_FALSE(Read(type, std::string_view(bytes).substr(0, cut), &other)) << cut;
@@ -179,7 +179,7 @@ TEST_F(RdbValueTest, DueMembersAreLeftOutIfTheClockIsTold) {
     writer.Flush();
     CompactValue back;
     EXPECT_TRUE(Read(type, bytes, &back));
-    return testing::ContentOf(back);
+    return testkit::ContentOf(back);
   };
   EXPECT_EQ(written(hash, RdbType::kHash, 0), (Texts{"a=1", "b=2", "c=3"}));
   EXPECT_EQ(written(hash, RdbType::kHash, 1001), (Texts{"b=2", "c=3"}));
@@ -211,7 +211,7 @@ TEST_F(RdbValueTest, ProbabilisticValuesAreNoLargerThanTheyMayBe) {
   const CompactValue values[] = {MakeBloomFilter({"a"}, 10'000, true),
                                  MakeCountMinSketch({"a"}, 1'000), MakeTopK({"a"}, 100)};
   for (const CompactValue& value : values) {
-    const auto [type, bytes] = testing::WriteRdb(value);
+    const auto [type, bytes] = testkit::WriteRdb(value);
     CompactValue back;
     EXPECT_TRUE(Read(type, bytes, &back));
     limits_.string_max = 1000;
@@ -324,9 +324,9 @@ TEST_F(RdbValueTest, ManySmallMembersAreToldApart) {
   }
   CompactValue value;
   EXPECT_TRUE(Read(RdbType::kSet, Strings(3000, members), &value));
-  EXPECT_EQ(testing::ContentOf(value).size(), 3000u);
+  EXPECT_EQ(testkit::ContentOf(value).size(), 3000u);
   EXPECT_TRUE(Read(RdbType::kHashListpack, Blob(Listpack(pairs)), &value));
-  EXPECT_EQ(testing::ContentOf(value).size(), 3000u);
+  EXPECT_EQ(testkit::ContentOf(value).size(), 3000u);
   for (size_t twice : {1u, 20u, 100u, 1999u, 2999u}) {
     Texts wrong = members;
     wrong[twice] = "m0";
@@ -342,7 +342,7 @@ TEST_F(RdbValueTest, SortedSetsInAnotherOrderAreSorted) {
   ASSERT_TRUE(Read(RdbType::kZsetListpack,
                    Blob(Listpack({"b", "2", "d", "1.25", "a", "2", "c", "-0.5", "e", "1e3"})),
                    &value));
-  EXPECT_EQ(testing::ContentOf(value), (Texts{"c -0.5", "d 1.25", "a 2", "b 2", "e 1000"}));
+  EXPECT_EQ(testkit::ContentOf(value), (Texts{"c -0.5", "d 1.25", "a 2", "b 2", "e 1000"}));
 }
 
 TEST_F(RdbValueTest, DeadlinesThatMakeNoSenseAreRefused) {
@@ -389,7 +389,7 @@ TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsReleaseCandidatesWroteThem) {
       62);
   CompactValue value;
   ASSERT_TRUE(Read(RdbType::kHashMetadataPreGa, table, &value));
-  EXPECT_EQ(testing::ContentOf(value), expected);
+  EXPECT_EQ(testkit::ContentOf(value), expected);
   const std::string packed(
       "\xc3\x3a\x40\x4d\x1c\x4d\x00\x00\x00\x09\x00\x86"
       "field2\x07\x86value2\x07\xf4\x8f\xee\xfe\xff\xff\x3f\x20\x1a\x80\x19\x00\x31\xa0\x19\x03"
@@ -398,7 +398,7 @@ TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsReleaseCandidatesWroteThem) {
       "3\x07\x00\x01\xff",
       62);
   ASSERT_TRUE(Read(RdbType::kHashListpackExPreGa, packed, &value));
-  EXPECT_EQ(testing::ContentOf(value),
+  EXPECT_EQ(testkit::ContentOf(value),
             (Texts{"field1=value1 until 70368744177663", "field2=value2 until 70368744107663",
                    "field3=value3"}));
 }
@@ -412,7 +412,7 @@ TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsValkeyWritesThem) {
       26);
   CompactValue value;
   ASSERT_TRUE(Read(RdbType::kHashValkey, bytes, &value));
-  EXPECT_EQ(testing::ContentOf(value), (Texts{"a=1 until 1999999999999", "b=xx"}));
+  EXPECT_EQ(testkit::ContentOf(value), (Texts{"a=1 until 1999999999999", "b=xx"}));
   std::string late = bytes;
   late[12] = 1;  // past 2^48
   EXPECT_FALSE(Read(RdbType::kHashValkey, late, &value));
@@ -425,7 +425,7 @@ TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsValkeyWritesThem) {
 TEST_F(RdbValueTest, PackedHashesWithDeadlinesAreRead) {
   const auto read = [this](RdbType type, const std::string& bytes) {
     CompactValue value;
-    return Read(type, bytes, &value) ? testing::ContentOf(value) : Texts{"(refused)"};
+    return Read(type, bytes, &value) ? testkit::ContentOf(value) : Texts{"(refused)"};
   };
   const std::string earliest = TimeBytes(9);
   const Texts entries = {"1", "2", "9", "7", "8", "1700000000000", "x", "y", "0"};
@@ -510,7 +510,7 @@ TEST_F(RdbValueTest, StreamsComeBackNodeByNode) {
 }
 
 TEST_F(RdbValueTest, AStreamThatCameBackGoesOn) {
-  const auto [type, bytes] = testing::WriteRdb(MakeStream({"a", "b", "c", "d"}));
+  const auto [type, bytes] = testkit::WriteRdb(MakeStream({"a", "b", "c", "d"}));
   CompactValue value;
   ASSERT_TRUE(Read(type, bytes, &value));
   auto& stream = *static_cast<StreamValue*>(value.object());
@@ -530,8 +530,8 @@ TEST_F(RdbValueTest, AStreamThatCameBackGoesOn) {
 // A ziplist of short texts.
 std::string Ziplist(const Texts& texts) {
   Texts entries;
-  for (const std::string& text : texts) entries.push_back(testing::ZiplistText(text));
-  return testing::Ziplist(entries);
+  for (const std::string& text : texts) entries.push_back(testkit::ZiplistText(text));
+  return testkit::Ziplist(entries);
 }
 
 TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
@@ -560,7 +560,7 @@ TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
     SCOPED_TRACE(static_cast<int>(type));
     CompactValue value;
     ASSERT_TRUE(Read(type, bytes, &value));
-    EXPECT_EQ(testing::ContentOf(value), expected);
+    EXPECT_EQ(testkit::ContentOf(value), expected);
     EXPECT_TRUE(Read(type, bytes + "rest", &value, 4)) << "what follows is somebody else's";
   }
 }
@@ -579,7 +579,7 @@ TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
     expected.insert(expected.end(), {"g 5-1 1", "c 7", "5-1 c 9 2"});
     const auto& stream = *static_cast<const StreamValue*>(value.object());
     expected[1] = "5-1 node of " + std::to_string(stream.entries().NodeListpackBytes(0));
-    EXPECT_EQ(testing::ContentOf(value), expected);
+    EXPECT_EQ(testkit::ContentOf(value), expected);
     const StreamConsumer* const consumer = stream.FindGroup("g")->FindConsumer("c");
     EXPECT_EQ(consumer->active_ms, StreamVersionOf(type) >= 3 ? 6 : 7);
   }
@@ -592,7 +592,7 @@ TEST_F(RdbValueTest, WhatAConsumerHasGivenBackBelongsToOneWithoutAName) {
   parts.returned = "\x01" + IdBytes(5, 3);
   CompactValue value;
   ASSERT_TRUE(Read(RdbType::kStreamListpacks5, parts.Bytes(RdbType::kStreamListpacks5), &value));
-  const Texts lines = testing::ContentOf(value);
+  const Texts lines = testkit::ContentOf(value);
   const Texts group(lines.end() - 5, lines.end());
   EXPECT_EQ(group, (Texts{"g 5-1 1", " 11", "c 7", "5-1 c 9 2", "5-3  11 4"}));
   for (const std::string& wrong :
@@ -614,7 +614,7 @@ TEST_F(RdbValueTest, HashesWithNamesInFrontAreRead) {
                                        std::pair(RdbType::kHashTemplate, texts)}) {
       CompactValue value;
       ASSERT_TRUE(Read(type, names + values, &value));
-      EXPECT_EQ(testing::ContentOf(value), (Texts{"7=x", "aa=y", "b=-5"}));
+      EXPECT_EQ(testkit::ContentOf(value), (Texts{"7=x", "aa=y", "b=-5"}));
       CompactValue other;
       EXPECT_FALSE(Read(type, names, &other));
       EXPECT_FALSE(Read(type, names + values.substr(0, values.size() - 1), &other));

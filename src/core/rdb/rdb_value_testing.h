@@ -23,7 +23,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 inline void RegisterRdbTypes() {
   SetValue::RegisterType();
@@ -386,4 +386,4 @@ class RdbValues {
   }
 };
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

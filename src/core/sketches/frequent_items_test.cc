@@ -12,8 +12,8 @@
 namespace dfly {
 namespace {
 
-using ::testing::IsEmpty;
-using ::testing::Le;
+using testing::IsEmpty;
+using testing::Le;
 
 std::vector<std::pair<std::string, uint64_t>> Pairs(const FrequentItems& items, size_t count) {
   std::vector<std::pair<std::string, uint64_t>> pairs;

@@ -43,7 +43,7 @@ TEST(DeadlineTableTest, AnyTimeIsKept) {
 
 // Any of the two may come first, change, and go.
 TEST(DeadlineTableTest, KeysThatCollideHaveTheirOwn) {
-  const auto pairs = testing::CollidingKeys();
+  const auto pairs = testkit::CollidingKeys();
   ASSERT_GE(pairs.size(), 2u);
   DeadlineTable table;
   std::map<std::string, int64_t> model;

@@ -10,7 +10,7 @@
 
 #include "core/text/hash.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 // Pairs of keys of 19 and more characters whose hashes agree in bits 63..32 and 7..0, a handful,
 // always the same ones: it sets the hash seed. REQUIRES: nothing was hashed that is still kept.
@@ -34,4 +34,4 @@ inline std::vector<std::pair<std::string, std::string>> CollidingKeys() {
   return pairs;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

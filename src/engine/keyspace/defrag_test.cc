@@ -54,7 +54,7 @@ class Scenario {
   const Defragmenter& defragmenter() const { return defragmenter_; }
 
  private:
-  using Model = std::map<std::string, testing::Texts>;
+  using Model = std::map<std::string, testkit::Texts>;
 
   // All that there is, and how often something changed.
   std::pair<Model, uint64_t> Look() {
@@ -70,7 +70,7 @@ class Scenario {
           cursor = database->Scan(cursor, [&](Database::Table::Slot& slot) {
             const std::string key = slot.key.ToString();
             auto& lines = model[fmt::format("{} {} {}", shard.id(), i, key)];
-            lines = testing::ContentOf(slot.value);
+            lines = testkit::ContentOf(slot.value);
             const auto deadline = database->Deadline(slot, KeyProbe(key, HashKey(key)));
             lines.push_back(std::to_string(deadline.value_or(0)));
             lines.push_back(slot.key.has_flag(CompactKey::kSticky) ? "sticky" : "");
@@ -92,21 +92,21 @@ class Scenario {
       return;
     }
     ShardContext cx(shard, static_cast<int>(random_.Uniform(kDatabases)), now_ms_);
-    testing::ChangeAnyKey(cx, &random_, &values_, [this] {
+    testkit::ChangeAnyKey(cx, &random_, &values_, [this] {
       const size_t i = random_.Uniform(kKeys);
       return i % 2 == 0 ? fmt::format("{}", i) : fmt::format("key:{:030}", i);
     });
   }
 
   helio::Random random_;
-  testing::RdbValues values_;
+  testkit::RdbValues values_;
   Shard shards_[2] = {{0, kDatabases}, {1, kDatabases}};
   Defragmenter defragmenter_;
   int64_t now_ms_ = 1'700'000'000'000;
 };
 
 TEST(DefragTest, NothingChangesWhileEverythingMoves) {
-  testing::RegisterRdbTypes();
+  testkit::RegisterRdbTypes();
   const helio::SeedRange seeds = helio::TestSeeds(30);
   DefragStats stats;
   for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
@@ -121,10 +121,10 @@ TEST(DefragTest, NothingChangesWhileEverythingMoves) {
   EXPECT_GT(stats.key_hits, 10 * seeds.count);
 }
 
-class Defrag : public ::testing::Test {
+class Defrag : public testing::Test {
  protected:
   Defrag() {
-    testing::RegisterRdbTypes();
+    testkit::RegisterRdbTypes();
     defragmenter_.AddShard(&shard_);
   }
   void Set(int db, std::string_view key, std::string_view value) {

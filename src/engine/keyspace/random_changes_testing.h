@@ -10,7 +10,7 @@
 #include "engine/keyspace/shard_context.h"
 #include "helio/base/random.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 // Changes one key, or two, as a command does that replaces values: stores, deletes, renames,
 // copies, gives or takes a deadline or a mark. `any_key()` gives the name of a key, of the second
@@ -56,4 +56,4 @@ void ChangeAnyKey(ShardContext& cx, helio::Random* random, RdbValues* values, An
   }
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

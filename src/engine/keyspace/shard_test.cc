@@ -17,7 +17,7 @@ std::string KeyOf(int i) {
   return "key:" + std::to_string(i) + (i % 3 == 0 ? ":with a tail for the heap" : "");
 }
 
-class ShardTest : public ::testing::Test {
+class ShardTest : public testing::Test {
  protected:
   void Fill(int db, int count, int64_t deadline_ms = 0) {
     for (int i = 0; i < count; ++i) {
@@ -91,7 +91,7 @@ TEST_F(ShardTest, ADeadlineIsKnownThoughAnEarlierOneHasGoneWithItsKey) {
 }
 
 TEST_F(ShardTest, KeysWhoseHashesCollideHaveTheirOwnDeadlines) {
-  const auto pairs = testing::CollidingKeys();
+  const auto pairs = testkit::CollidingKeys();
   ASSERT_GE(pairs.size(), 2u);
   for (const bool first_is_due : {true, false}) {
     for (const auto& [first, second] : pairs) {

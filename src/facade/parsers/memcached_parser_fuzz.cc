@@ -15,7 +15,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::ParseMemcached;
+using testkit::ParseMemcached;
 
 void CheckOneInput(std::string_view data) {
   if (data.size() < 4) return;

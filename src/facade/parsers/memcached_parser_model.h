@@ -10,7 +10,7 @@
 #include "facade/parsers/memcached_parser.h"
 #include "helio/base/logging.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 // "op:arg|arg|..." for each command, and "closed: error" if the stream ends so. The stream arrives
 // up to each of `ends`, and then as a whole; every command is parsed twice before it is taken, as
@@ -53,4 +53,4 @@ inline std::vector<std::string> ParseMemcached(std::string_view stream,
   return out;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

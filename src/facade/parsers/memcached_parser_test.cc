@@ -9,7 +9,7 @@
 namespace dfly {
 namespace {
 
-using ::testing::ElementsAre;
+using testing::ElementsAre;
 
 std::string Of(MemcachedOp op, std::string_view args) {
   return std::to_string(static_cast<int>(op)) + ":" + std::string(args);
@@ -18,14 +18,14 @@ std::string Error(std::string_view text) {
   return Of(MemcachedOp::kError, "error|" + std::string(text) + "|");
 }
 
-class MemcachedParserTest : public ::testing::Test {
+class MemcachedParserTest : public testing::Test {
  protected:
   // As a whole, and byte by byte.
   std::vector<std::string> Parse(std::string_view stream) {
     std::vector<size_t> ends;
     for (size_t end = 1; end < stream.size(); ++end) ends.push_back(end);
-    const auto whole = testing::ParseMemcached(stream, limits_);
-    EXPECT_EQ(testing::ParseMemcached(stream, limits_, ends), whole);
+    const auto whole = testkit::ParseMemcached(stream, limits_);
+    EXPECT_EQ(testkit::ParseMemcached(stream, limits_, ends), whole);
     return whole;
   }
 
@@ -78,7 +78,7 @@ TEST_F(MemcachedParserTest, BoundsKeysAndLines) {
 
 TEST_F(MemcachedParserTest, KnowsOnlyPasswordsBeforehand) {
   EXPECT_THAT(
-      testing::ParseMemcached("get a\r\nset x 0 0 3\r\nu p\r\n", {}, {}, false),
+      testkit::ParseMemcached("get a\r\nset x 0 0 3\r\nu p\r\n", {}, {}, false),
       ElementsAre(Error("CLIENT_ERROR unauthenticated"), Of(MemcachedOp::kAuth, "auth|u p|")));
 }
 

@@ -15,8 +15,8 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::ModelParser;
-using testing::ParseInPieces;
+using testkit::ModelParser;
+using testkit::ParseInPieces;
 
 void CheckOneInput(std::string_view data) {
   if (data.size() < 4) return;

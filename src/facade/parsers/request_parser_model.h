@@ -12,7 +12,7 @@
 
 #include "facade/parsers/request_parser.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 using Command = std::vector<std::string>;
 
@@ -197,4 +197,4 @@ inline ParsedStream ParseInPieces(std::string_view stream, const RequestParser::
   return result;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

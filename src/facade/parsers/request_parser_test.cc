@@ -13,10 +13,10 @@
 namespace dfly {
 namespace {
 
-using testing::Command;
-using testing::ModelParser;
-using testing::ParsedStream;
-using testing::ParseInPieces;
+using testkit::Command;
+using testkit::ModelParser;
+using testkit::ParsedStream;
+using testkit::ParseInPieces;
 using Limits = RequestParser::Limits;
 using Status = RequestParser::Status;
 

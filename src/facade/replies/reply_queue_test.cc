@@ -17,7 +17,7 @@ namespace {
 using helio::IoBuf;
 using helio::Random;
 
-class ReplyQueueTest : public ::testing::Test {
+class ReplyQueueTest : public testing::Test {
  protected:
   void Local(std::string_view reply) {
     queue_.BeginLocal()->Append(reply);

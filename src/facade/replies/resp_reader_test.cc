@@ -133,7 +133,7 @@ TEST(RespReaderTest, RandomBytesNeverCrash) {
     for (size_t end = 1; end <= bytes.size() && status == Status::kNeedMore; end++) {
       status = pieces.Parse(std::string_view(bytes).substr(0, end));
     }
-    ASSERT_EQ(status, expected) << ::testing::PrintToString(bytes);
+    ASSERT_EQ(status, expected) << testing::PrintToString(bytes);
     RespValue value;
     const size_t size = ReadRespValue(bytes, &value);
     ASSERT_LE(size, bytes.size());

@@ -319,7 +319,7 @@ void DebugHelp(ReplySink& reply) {
 
 void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   // Allowed then in Redis; but what it does to keys would meet those that come.
-  const uint8_t gate = SessionOf(cx).server.settings.gate.load(std::memory_order_relaxed);
+  const uint16_t gate = SessionOf(cx).server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0) return reply.Error(kErrLoading);
   const std::string name = LowerCase(args[1]);
   if (name == "help" && args.size() == 2) return DebugHelp(reply);

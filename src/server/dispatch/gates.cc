@@ -28,7 +28,7 @@ Gates::Gates(WorkerState* worker, ScriptFinder* scripts)
 // --- Refusals that concern the server as a whole ---
 
 std::string Gates::ErrorOf(const Command& command, Args args, const Session& session) {
-  const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
+  const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed);
   // EXEC may do what all that is queued may do.
   const bool is_exec = &command == exec_ && session.multi != nullptr;
   const uint32_t allowed = is_exec ? session.multi->common_flags() & command.flags : command.flags;
@@ -59,7 +59,7 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
 
 bool Gates::LacksDisk(const Command& command, Args args, const Session& session) {
   if (server_.settings.ignores_disk_errors.load(std::memory_order_relaxed)) return false;
-  const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
+  const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed);
   return (gate & Settings::kNoDiskGates) != 0 && (FlagsOf(command, args, session) & kWrite) != 0;
 }
 

@@ -322,7 +322,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
   }
   // The disk may fail, replicas leave, or the role change, while the script runs. What it has begun
   // it ends: in Redis nothing of that kind happens in the middle of a script.
-  const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
+  const uint16_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
   const bool begins = (command->flags & kWrite) != 0 && !has_called_write_;
   if ((gate & (Settings::kNoDiskGates | Settings::kNoReplicasGate)) != 0 && begins) {
     const bool is_disk = (gate & Settings::kNoDiskGates) != 0;
@@ -330,7 +330,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
                         : std::string(kErrNoReplicas));
     return false;
   }
-  if ((gate & Settings::kReadOnlyGate) != 0 && begins) {
+  if ((gate & (Settings::kReadOnlyGate | Settings::kPromotesGate)) != 0 && begins) {
     reply.Error(kErrReadOnly);
     return false;
   }

@@ -226,7 +226,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
           {.error = DenialError(verdict, session.user.name, command), .verdict = verdict});
     }
   }
-  if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
+  if (const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
     if ((gate & Settings::kStoppingGate) != 0) {
       // It is not carried out any more, and its client will see the end of the connection.

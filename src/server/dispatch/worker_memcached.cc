@@ -29,8 +29,10 @@ void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
 
 void Worker::OnMemcachedFlush() {
   state_.RunOnFiber("memcached_flush", [this] {
+    const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed);
+    if ((gate & Settings::kPromotesGate) != 0) return ScheduleMemcachedFlush(1);
     // A replica gets it from its primary.
-    if ((server_.settings.gate & Settings::kReadOnlyGate) != 0) return;
+    if ((gate & Settings::kReadOnlyGate) != 0) return;
     LetIn let_in;
     state_.let_in.PushBack(&let_in);
     CoordinatorContext cx(&shards_, nullptr, 0, helio::UnixMillis());

@@ -9,8 +9,8 @@
 namespace dfly {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 using Commands = std::vector<std::vector<std::string>>;
 

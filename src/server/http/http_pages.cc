@@ -31,7 +31,7 @@ HttpResponse NotReady(std::string why) { return {.status = 503, .body = std::mov
 HttpResponse Readiness(ServerState& server) {
   const PersistenceFacts facts =
       server.pool.at(0)->Await([&server] { return Server::Here().persistence().Facts(); });
-  const uint8_t gate = server.settings.gate.load(std::memory_order_relaxed);
+  const uint16_t gate = server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kStoppingGate) != 0) return NotReady("stopping\n");
   if ((gate & Settings::kLoadingGate) != 0 || facts.is_loading) {
     const double part =

@@ -11,17 +11,20 @@ namespace dfly {
 // The rows of the settings give the first values (SettingRow::live).
 struct Settings {
   // Why commands are refused; 0 nearly always.
-  static constexpr uint8_t kLoadingGate = 1;    // all that have not kLoading
-  static constexpr uint8_t kNoWritesGate = 2;   // those with kWrite: no snapshot can be made
-  static constexpr uint8_t kStoppingGate = 4;   // all, without an answer: the last snapshot is made
-  static constexpr uint8_t kNoLogGate = 8;      // as kNoWritesGate: the log cannot be written
-  static constexpr uint8_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
-  static constexpr uint8_t kStaleGate = 32;     // all without kStale: a replica that has no primary
-  static constexpr uint8_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
+  static constexpr uint16_t kLoadingGate = 1;    // all that have not kLoading
+  static constexpr uint16_t kNoWritesGate = 2;   // those with kWrite: no snapshot can be made
+  static constexpr uint16_t kStoppingGate = 4;   // all, without an answer: the last snapshot is made
+  static constexpr uint16_t kNoLogGate = 8;      // as kNoWritesGate: the log cannot be written
+  static constexpr uint16_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
+  static constexpr uint16_t kStaleGate = 32;     // all without kStale: a replica that has no primary
+  static constexpr uint16_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
   // Those with kNoAsyncLoading: a replica loads a copy beside its data.
-  static constexpr uint8_t kAsyncLoadingGate = 128;
-  static constexpr uint8_t kNoDiskGates = kNoWritesGate | kNoLogGate;
-  std::atomic<uint8_t> gate{0};
+  static constexpr uint16_t kAsyncLoadingGate = 128;
+  // What scripts write that were let in while this was a replica: its stream is not open yet. All
+  // others that write wait meanwhile (write_holds).
+  static constexpr uint16_t kPromotesGate = 256;
+  static constexpr uint16_t kNoDiskGates = kNoWritesGate | kNoLogGate;
+  std::atomic<uint16_t> gate{0};
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none
   // A snapshot is being made, so shards may have a CutGuard.
   std::atomic<bool> is_saving{false};

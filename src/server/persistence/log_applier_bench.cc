@@ -46,19 +46,19 @@ std::string CommandOf(Kind kind, uint64_t keys, helio::Random* random) {
   const std::string number = std::to_string(random->Uniform(1000));
   switch (what) {
     case 1:
-      return testing::CommandText({"INCR", "counter:" + number});
+      return testkit::CommandText({"INCR", "counter:" + number});
     case 2:
-      return testing::CommandText({"HSET", "hash:" + number, "field:" + number, key});
+      return testkit::CommandText({"HSET", "hash:" + number, "field:" + number, key});
     case 3:
-      return testing::CommandText({"ZADD", "zset:" + number, number, key});
+      return testkit::CommandText({"ZADD", "zset:" + number, number, key});
     case 4:
-      return testing::CommandText({"RPUSH", "list:" + number, key});
+      return testkit::CommandText({"RPUSH", "list:" + number, key});
     case 5:
-      return testing::CommandText({"DEL", key, key + "x"});
+      return testkit::CommandText({"DEL", key, key + "x"});
     case 6:
-      return testing::CommandText({"PEXPIREAT", key, "4102444800000"});
+      return testkit::CommandText({"PEXPIREAT", key, "4102444800000"});
     default:
-      return testing::CommandText({"SET", key, std::string(64, 'v')});
+      return testkit::CommandText({"SET", key, std::string(64, 'v')});
   }
 }
 
@@ -72,7 +72,7 @@ void LoadLog(benchmark::State& state, Kind kind, bool has_epochs) {
     for (int j = 0; j < 100 && i < commands; ++j, ++i) {
       content += CommandOf(kind, commands / 2, &random);
     }
-    text += has_epochs ? testing::EpochText(number, offset, content) : content;
+    text += has_epochs ? testkit::EpochText(number, offset, content) : content;
     offset += content.size();
   }
   helio::ProactorPool pool({.threads = 2});

@@ -17,8 +17,8 @@
 namespace dfly {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ElementsAre;
+using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 struct Parts final : LoadedParts {
@@ -46,7 +46,7 @@ struct Started : helio::ProactorPool {
   ~Started() { Stop(); }
 };
 
-class LogApplierTest : public ::testing::TestWithParam<uint32_t> {
+class LogApplierTest : public testing::TestWithParam<uint32_t> {
  protected:
   LogApplierTest() {
     RegisterStringCommands(&table_);
@@ -140,7 +140,7 @@ TEST_P(LogApplierTest, ShardsHaveWhatCommandsOneByOneGive) {
         if (words[0] != "PING") Ask(*one_by_one, db_index, words);
       }
       EXPECT_EQ(applier.Finish(), "");
-      EXPECT_EQ(testing::ContentOf(*shards_), testing::ContentOf(*one_by_one));
+      EXPECT_EQ(testkit::ContentOf(*shards_), testkit::ContentOf(*one_by_one));
     });
   }
 }
@@ -155,7 +155,7 @@ TEST_P(LogApplierTest, NothingIsDueAndFailuresAreCounted) {
     EXPECT_EQ(applier.Finish(), "");
     EXPECT_EQ(applier.failed(), 2u);
     EXPECT_THAT(applier.first_failure(), HasSubstr("rpush: WRONGTYPE"));
-    const testing::StoreModel content = testing::ContentOf(*shards_);
+    const testkit::StoreModel content = testkit::ContentOf(*shards_);
     ASSERT_EQ(content.size(), 1u);
     EXPECT_EQ(content.begin()->second.back(), "0 false") << "neither a deadline nor sticky";
   });
@@ -189,7 +189,7 @@ TEST_P(LogApplierTest, AScriptRunsBehindWhatStandsBeforeIt) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, LogApplierTest, ::testing::Values(1, 4));
+INSTANTIATE_TEST_SUITE_P(Shards, LogApplierTest, testing::Values(1, 4));
 
 }  // namespace
 }  // namespace dfly

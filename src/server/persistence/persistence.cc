@@ -486,7 +486,7 @@ void Persistence::CancelBeside() {
   if (beside_) beside_->progress->is_cancelled = true;
 }
 
-void Persistence::SetReplicaGates(uint8_t gates) {
+void Persistence::SetReplicaGates(uint16_t gates) {
   replica_gates_ = gates;
   UpdateGate();
 }
@@ -551,7 +551,7 @@ void Persistence::Tick() {
 }
 
 void Persistence::UpdateGate() {
-  uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
+  uint16_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
   gate |= replica_gates_;
   if (lacks_replicas_) gate |= Settings::kNoReplicasGate;
   if (is_loading()) {
@@ -563,7 +563,7 @@ void Persistence::UpdateGate() {
     gate |= Settings::kNoWritesGate;
   }
   if (server_.settings.log_errno != 0) gate |= Settings::kNoLogGate;
-  const uint8_t before = server_.settings.gate.exchange(gate, std::memory_order_relaxed);
+  const uint16_t before = server_.settings.gate.exchange(gate, std::memory_order_relaxed);
   // The primary's stream may have waited for the disk.
   if ((before & ~gate & Settings::kNoDiskGates) != 0) WorkerState::ReleaseHeldOnAll(server_);
 }

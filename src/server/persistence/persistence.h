@@ -91,7 +91,7 @@ class Persistence {
   // It ends soon, without a change.
   void CancelBeside();
   // The gates that a replica has shut.
-  void SetReplicaGates(uint8_t gates);
+  void SetReplicaGates(uint16_t gates);
   // A primary has fewer good replicas than min-replicas-to-write.
   void SetLacksReplicas(bool lacks);
   // Refuses what has to be refused now; see Settings::gate.
@@ -185,7 +185,7 @@ class Persistence {
 
   StreamPlaces* places_ = nullptr;
   StreamPlace loaded_place_;
-  uint8_t replica_gates_ = 0;
+  uint16_t replica_gates_ = 0;
   bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);
   std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;

@@ -9,7 +9,7 @@
 namespace dfly {
 namespace {
 
-class AckQuorumTest : public ::testing::Test {
+class AckQuorumTest : public testing::Test {
  protected:
   void AddReplicas(size_t count) {
     for (size_t i = 0; i < count; ++i) replicas_.push_back(std::make_shared<AckState>());

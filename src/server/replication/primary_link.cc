@@ -129,8 +129,11 @@ void PrimaryLink::Demote() {
 void PrimaryLink::Promote() {
   replicas_.Promote(static_cast<uint64_t>(offset_), can_continue_);
   follows_ = false;
-  if (is_replica() || stops_) return;  // it is not to be a primary any more
-  can_continue_ = false;               // what is written from now on is not counted here
+}
+
+void PrimaryLink::BecomePrimary() {
+  can_continue_ = false;  // what is written from now on is not counted here
+  UpdateGates();
   SetReplica(false);
   SetHoldsWrites(false);
   LOG(INFO) << "this server is a primary";
@@ -197,8 +200,9 @@ void PrimaryLink::UnblockClients() {
 void PrimaryLink::UpdateGates() {
   is_linked_ = state_ == State::kConnected;
   may_have_own_writes_ |= is_replica() && !options_.is_read_only;
-  uint8_t gates = 0;
+  uint16_t gates = 0;
   if (is_replica() && options_.is_read_only) gates |= Settings::kReadOnlyGate;
+  if (!is_replica() && follows_) gates |= Settings::kPromotesGate;
   if (is_replica() && !options_.serves_stale_data && state_ != State::kConnected) {
     gates |= Settings::kStaleGate;
   }
@@ -233,9 +237,12 @@ void PrimaryLink::TellErrors() {
 void PrimaryLink::Run() {
   while (!stops_) {
     if (!is_replica()) {
-      if (!follows_) break;
-      Promote();
-      continue;
+      if (follows_) {
+        Promote();
+        continue;
+      }
+      BecomePrimary();
+      break;
     }
     if (!follows_) {
       Demote();

@@ -132,6 +132,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void Run();
   void Demote();
   void Promote();
+  // After Promote, or when it was asked to follow and to leave before Demote had begun.
+  void BecomePrimary();
   // From the connection to its end. An error, or nothing. Suspends, as what follows.
   std::string RunLink();
   int Connect(std::string* error);

@@ -34,10 +34,10 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
  protected:
   using Client = CheckedClient;
   using Clients = std::vector<std::unique_ptr<Client>>;
-  using Args = std::vector<std::string>;
+  using Words = std::vector<std::string>;
   using Random = helio::Random;
   // A command in an EXEC, with what its reply means.
-  using Step = std::pair<Args, Client::CheckFn>;
+  using Step = std::pair<Words, ReplyCheck>;
 
   static constexpr int kKeys = 6;
 
@@ -64,8 +64,8 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
   }
   std::string AnyKey() { return Key(random_->Uniform(kKeys)); }
   // Keys for one command: often in several shards, sometimes one twice.
-  Args SomeKeys() {
-    Args keys;
+  Words SomeKeys() {
+    Words keys;
     const uint64_t base = random_->Uniform(kKeys);
     const bool same_tag = random_->OneIn(3);
     for (uint64_t n = 1 + random_->Uniform(4); n > 0; --n) {
@@ -73,7 +73,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
     }
     return keys;
   }
-  static Args With(Args args, const Args& more) {
+  static Words With(Words args, const Words& more) {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -137,7 +137,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
         *unblocked += reply.text == "1";
         return Unless(reply.kind == ReplyKind::kInteger, "0 or 1");
       };
-      const Args args{"CLIENT", "UNBLOCK", client->id};
+      const Words args{"CLIENT", "UNBLOCK", client->id};
       if (random_->OneIn(3)) {
         controller.Add(args, count);
       } else {

@@ -18,7 +18,7 @@
 namespace dfly {
 namespace {
 
-using Args = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 // What has become of the elements of one seed.
 struct Ledger {
@@ -28,7 +28,7 @@ struct Ledger {
   size_t nothing = 0;                 // replies to blocking commands that have got nothing
   size_t unblocked = 0;               // that CLIENT UNBLOCK has counted
 
-  void Push(const Args& elements) {
+  void Push(const Words& elements) {
     for (const std::string& element : elements) pushed.emplace(element, 0);
   }
   void See(const RespValue& element) { ++pushed[element.text]; }
@@ -46,8 +46,8 @@ class BlockingScheduleTest : public BlockingSchedules {
   }
   void OnLeave(Client& client) override { ledger_.may_be_lost += client.Leave(); }
 
-  Args Elements(uint64_t most) {
-    Args elements;
+  Words Elements(uint64_t most) {
+    Words elements;
     for (uint64_t n = 1 + random_->Uniform(most); n > 0; --n) {
       elements.push_back("e" + std::to_string(next_element_++));
     }
@@ -56,30 +56,30 @@ class BlockingScheduleTest : public BlockingSchedules {
   // --- What a producer does ---
 
   void Push(Client& client, const std::string& key) {
-    const Args elements = Elements(3);
+    const Words elements = Elements(3);
     client.Add(With({random_->OneIn(2) ? "RPUSH" : "LPUSH", key}, elements), Pushed(elements));
   }
-  Client::CheckFn Pushed(const Args& elements) {
+  ReplyCheck Pushed(const Words& elements) {
     return [this, elements](const RespValue& reply) {
       if (reply.kind == ReplyKind::kInteger) ledger_.Push(elements);
       return Unless(reply.kind == ReplyKind::kInteger || StartsWith(reply, "-WRONGTYPE"), "pushed");
     };
   }
-  Client::CheckFn SeesAll() {
+  ReplyCheck SeesAll() {
     return [this](const RespValue& reply) {
       if (reply.kind == ReplyKind::kArray) ledger_.SeeAll(reply);
       return Unless(reply.kind == ReplyKind::kArray || StartsWith(reply, "-WRONGTYPE"), "a list");
     };
   }
-  Client::CheckFn SeesOne() {
+  ReplyCheck SeesOne() {
     return [this](const RespValue& reply) {
       if (reply.kind == ReplyKind::kBulk) ledger_.See(reply);
       return std::string();
     };
   }
   // What destroys `key`, after telling what that was. `then`: at once after it.
-  void Destroy(Client& client, const std::string& key, const Args& how,
-               const Args& then = {"PING"}) {
+  void Destroy(Client& client, const std::string& key, const Words& how,
+               const Words& then = {"PING"}) {
     if (then.front() == "PING" && random_->OneIn(8)) {
       ledger_.may_destroy = true;
       client.Add(how, AnyReply);
@@ -104,7 +104,7 @@ class BlockingScheduleTest : public BlockingSchedules {
     const std::string key = AnyKey();
     const std::string own = key + client.name;  // in the same shard if there are tags
     const auto push = [&](const std::string& where) {
-      const Args elements = Elements(2);
+      const Words elements = Elements(2);
       return std::pair(With({"RPUSH", where}, elements), Pushed(elements));
     };
     const auto push_own = [&] {
@@ -165,7 +165,7 @@ class BlockingScheduleTest : public BlockingSchedules {
   // --- What a consumer does ---
 
   void Consume(Client& client) {
-    const Args keys = SomeKeys();
+    const Words keys = SomeKeys();
     const char* timeout = timeouts_ ? (random_->OneIn(2) ? "0.001" : "0.002") : "0";
     const char* end = random_->OneIn(2) ? "LEFT" : "RIGHT";
     const auto is_key = [keys](const RespValue& name) {
@@ -188,7 +188,7 @@ class BlockingScheduleTest : public BlockingSchedules {
             1);
       case 0: {
         const size_t count = 1 + random_->Uniform(3);
-        const Args head{"BLMPOP", timeout, std::to_string(keys.size())};
+        const Words head{"BLMPOP", timeout, std::to_string(keys.size())};
         return client.Add(
             With(With(head, keys), {end, "COUNT", std::to_string(count)}),
             [=, this](const RespValue& reply) -> std::string {

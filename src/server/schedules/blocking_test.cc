@@ -62,7 +62,7 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
   }
 
   // A client that waits behind those that do so already.
-  CheckedClient& Wait(const std::vector<std::string>& args, CheckedClient::CheckFn check) {
+  CheckedClient& Wait(const std::vector<std::string>& args, ReplyCheck check) {
     clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
     CheckedClient& client = *clients_.back();
     client.Add(args, std::move(check));

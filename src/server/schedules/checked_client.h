@@ -3,13 +3,13 @@
 // check of its reply.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "facade/replies/resp_reader.h"
+#include "server/schedules/reply_check.h"
 #include "server/schedules/schedule_harness.h"
 
 namespace dfly {
@@ -17,8 +17,6 @@ namespace dfly {
 // A check may add requests itself.
 class CheckedClient {
  public:
-  using CheckFn = std::function<std::string(const RespValue& reply)>;
-
   explicit CheckedClient(Server& server) {
     int fds[2];
     PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
@@ -29,7 +27,7 @@ class CheckedClient {
   CheckedClient(const CheckedClient&) = delete;
   CheckedClient& operator=(const CheckedClient&) = delete;
 
-  void Add(const std::vector<std::string>& args, CheckFn check, size_t takes_most = 0) {
+  void Add(const std::vector<std::string>& args, ReplyCheck check, size_t takes_most = 0) {
     unsent_ += Request(args);
     std::string text;
     for (const std::string& arg : args) text += arg + ' ';
@@ -85,7 +83,7 @@ class CheckedClient {
  private:
   struct Asked {
     std::string text;
-    CheckFn check;
+    ReplyCheck check;
     size_t takes_most;
   };
   int fd_;
@@ -94,13 +92,5 @@ class CheckedClient {
   std::vector<Asked> asked_;
   size_t next_ = 0;
 };
-
-inline std::string Unless(bool is_right, const char* what) { return is_right ? "" : what; }
-inline std::string AnyReply(const RespValue&) { return ""; }
-inline CheckedClient::CheckFn Is(std::string wanted) {
-  return [wanted = std::move(wanted)](const RespValue& reply) {
-    return Unless(reply.ToString() == wanted, wanted.c_str());
-  };
-}
 
 }  // namespace dfly

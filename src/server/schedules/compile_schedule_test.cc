@@ -67,7 +67,7 @@ bool IsKilled(const RespValue& reply) {
   return IsError(reply, "ERR Script killed by user with SCRIPT KILL... script: ");
 }
 
-SharedClient::CheckFn IsOrKilled(std::string wanted) {
+ReplyCheck IsOrKilled(std::string wanted) {
   return [wanted = std::move(wanted)](const RespValue& reply) {
     return reply.ToString() == wanted || IsKilled(reply) ? "" : "expected " + wanted;
   };
@@ -83,7 +83,7 @@ std::string KilledOne(const RespValue& reply) {
              ? ""
              : "somebody was killed or nobody was there";
 }
-SharedClient::CheckFn IsOrUnknown(uint64_t version) {
+ReplyCheck IsOrUnknown(uint64_t version) {
   return [version](const RespValue& reply) {
     return reply.ToString() == fmt::format(":{}", version) || IsKilled(reply) ||
                    IsError(reply, "ERR Function not found")
@@ -149,7 +149,7 @@ class CompilingClients {
  private:
   struct Request {
     std::vector<std::string> args;
-    SharedClient::CheckFn check;
+    ReplyCheck check;
   };
 
   Request Any(uint64_t seed, Random& random) const {

@@ -86,7 +86,7 @@ bool IsRefusal(const RespValue& reply) {
 
 // check(reply), or a refusal where there may be one.
 template <typename Check>
-SharedClient::CheckFn OrRefused(Plan* plan, Check check) {
+ReplyCheck OrRefused(Plan* plan, Check check) {
   return [plan, check](const RespValue& reply) -> std::string {
     if (!IsRefusal(reply)) return check(reply);
     ++plan->refused;

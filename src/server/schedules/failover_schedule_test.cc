@@ -31,7 +31,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
+using testkit::StoreModel;
 using Flow = ReplicaNetwork::Flow;
 using Words = std::vector<std::string>;
 
@@ -85,11 +85,11 @@ class NumberWriter {
   // Of what was sent, the first so many units are there. What is wrong, or nothing; then it goes on
   // behind them. Adds to `lost` the answered units that the fence does not promise.
   std::string Check(const StoreModel& model, uint64_t* lost) {
-    const auto lines = [&](const std::string& key) -> testing::Texts {
+    const auto lines = [&](const std::string& key) -> testkit::Texts {
       const auto it = model.find({0, key});
-      return it == model.end() ? testing::Texts{} : it->second;
+      return it == model.end() ? testkit::Texts{} : it->second;
     };
-    testing::Texts list = lines(Key("list"));
+    testkit::Texts list = lines(Key("list"));
     if (!list.empty()) list.pop_back();  // its deadline
     if (const auto sent = std::exchange(sent_before_fence_, std::nullopt)) {
       if (answered_ > *sent) {
@@ -108,7 +108,7 @@ class NumberWriter {
       if (is_exec_[i]) last_exec = i + 1;
     }
     for (const char* family : {"a", "b"}) {
-      const testing::Texts found = lines(Key(family));
+      const testkit::Texts found = lines(Key(family));
       const std::string value = found.empty() ? "0" : found[0];
       if (value != absl::StrCat(last_exec)) {
         return absl::StrCat(Key(family), " is ", value, " and not ", last_exec, "; ", list.size(),
@@ -190,7 +190,7 @@ struct Mode {
   bool has_fence = false;
 };
 
-class FailoverScheduleTest : public ::testing::Test {
+class FailoverScheduleTest : public testing::Test {
  protected:
   static constexpr size_t kServers = ReplicaNetwork::kServers;
   static constexpr size_t kSentinels = 3, kFenceSentinels = 2;
@@ -433,14 +433,14 @@ class FailoverScheduleTest : public ::testing::Test {
   bool swaps() const { return mode_.copy_load == CopyLoad::kSwapDb; }
   bool IsLoading(size_t index) {
     return network_.On(index, [](Server& server) {
-      constexpr uint8_t kLoads = Settings::kLoadingGate | Settings::kAsyncLoadingGate;
+      constexpr uint16_t kLoads = Settings::kLoadingGate | Settings::kAsyncLoadingGate;
       return (server.state().settings.gate & kLoads) != 0;
     });
   }
 
   StoreModel ContentOf(size_t index) {
     return network_.On(index,
-                       [](Server& server) { return testing::ContentOf(*server.state().shards); });
+                       [](Server& server) { return testkit::ContentOf(*server.state().shards); });
   }
 
   // All have the same in the end.

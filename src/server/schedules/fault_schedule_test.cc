@@ -20,7 +20,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using Args = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 enum class Fault { kNone, kKilled, kHangsUp, kOutOfMemory };
 constexpr Fault kFaults[] = {Fault::kKilled, Fault::kHangsUp, Fault::kOutOfMemory};
@@ -30,8 +30,8 @@ const char* NameOf(Fault fault) {
 }
 
 struct Scenario {
-  std::vector<Args> victim;       // sent at once
-  std::vector<Args> helper = {};  // of another client, at the same time
+  std::vector<Words> victim;       // sent at once
+  std::vector<Words> helper = {};  // of another client, at the same time
   // The helper comes when the victim waits. If that has gone by then it takes nothing.
   bool helper_is_late = false;
 };
@@ -116,9 +116,9 @@ const std::vector<Scenario>& Scenarios() {
 // streams with groups g and h, c0, c1, c2 sketches of counts, h0, h1 HyperLogLogs. s2, z2, x2 are
 // absent. PAYLOAD is what DUMP makes of a string.
 const std::vector<Scenario>& ScenariosOfTypes() {
-  static const Args kGroupWaits{"XREADGROUP", "GROUP", "g",  "c", "BLOCK", "0",
-                                "STREAMS",    "x0",    "x1", ">", ">"};
-  static const Args kReadWaits{"XREAD", "BLOCK", "0", "STREAMS", "x0", "x1", "$", "$"};
+  static const Words kGroupWaits{"XREADGROUP", "GROUP", "g",  "c", "BLOCK", "0",
+                                 "STREAMS",    "x0",    "x1", ">", ">"};
+  static const Words kReadWaits{"XREAD", "BLOCK", "0", "STREAMS", "x0", "x1", "$", "$"};
   static const auto* const all = new std::vector<Scenario>{
       {{{"SINTERSTORE", "s2", "s0", "s1"}}},
       {{{"SINTERSTORE", "s0", "s1", "k4"}}},
@@ -189,7 +189,7 @@ const std::vector<Scenario>& ScenariosOfTypes() {
 }
 
 struct Client {
-  Client(Server& server, const std::vector<Args>& requests) {
+  Client(Server& server, const std::vector<Words>& requests) {
     int fds[2];
     PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     fd = fds[0];
@@ -200,8 +200,8 @@ struct Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  void Ask(const std::vector<Args>& requests) {
-    for (const Args& args : requests) unsent += Request(args);
+  void Ask(const std::vector<Words>& requests) {
+    for (const Words& args : requests) unsent += Request(args);
     missing += requests.size();
   }
   void Leave() {
@@ -283,18 +283,18 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
     }
     return name;
   }
-  std::vector<Args> WithKeys(std::vector<Args> requests) const {
-    for (Args& args : requests) {
+  std::vector<Words> WithKeys(std::vector<Words> requests) const {
+    for (Words& args : requests) {
       for (std::string& arg : args) arg = KeyOf(arg);
     }
     return requests;
   }
   // All keys of both databases, at one moment; those of other types only where there are some.
-  std::vector<Args> Look() const {
-    std::vector<Args> requests{{"MULTI"}};
+  std::vector<Words> Look() const {
+    std::vector<Words> requests{{"MULTI"}};
     for (const char* db : {"1", "0"}) {
       requests.push_back({"SELECT", db});
-      Args strings{"MGET"};
+      Words strings{"MGET"};
       for (const auto& [name, key] : names_) {
         if (name[0] != 'k' && name[0] != 'l' && !has_types_) continue;
         strings.push_back(key);
@@ -345,7 +345,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
     }
     return false;
   }
-  Client* Connect(const std::vector<Args>& requests) {
+  Client* Connect(const std::vector<Words>& requests) {
     clients_.push_back(std::make_unique<Client>(server_.server(), requests));
     return clients_.back().get();
   }
@@ -385,12 +385,12 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   }
 
   std::string SetUp(Random& random) {
-    std::vector<Args> requests{{"FLUSHALL"},
-                               {"MSET", "k0", "a", "k1", "b", "k2", "c", "k3", "d"},
-                               {"RPUSH", "l0", "x", "y"},
-                               {"RPUSH", "l1", "z"}};
+    std::vector<Words> requests{{"FLUSHALL"},
+                                {"MSET", "k0", "a", "k1", "b", "k2", "c", "k3", "d"},
+                                {"RPUSH", "l0", "x", "y"},
+                                {"RPUSH", "l1", "z"}};
     if (has_types_) {
-      const std::vector<Args> more{
+      const std::vector<Words> more{
           {"SADD", "s0", "a", "b", "c"},
           {"SADD", "s1", "b", "c", "d"},
           {"ZADD", "z0", "1", "a", "2", "b"},
@@ -413,7 +413,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
         }
       }
     }
-    const std::vector<Args> other_db{
+    const std::vector<Words> other_db{
         {"SELECT", "1"}, {"RPUSH", "k4", "w"}, {"MSET", "k0", "p", "k1", "q"}};
     requests.insert(requests.end(), other_db.begin(), other_db.end());
     const Client* client = Connect(WithKeys(requests));

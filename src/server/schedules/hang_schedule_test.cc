@@ -14,12 +14,12 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using Args = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 std::string AnyKey(Random& random) { return "k" + std::to_string(random.Uniform(6)); }
 
 // May be queued.
-Args AnyCommand(Random& random) {
+Words AnyCommand(Random& random) {
   constexpr const char* kLibrary =
       "#!lua name=lib\nredis.register_function('f', function(keys) return #keys end)";
   // Takes some slices to compile.
@@ -100,14 +100,14 @@ Args AnyCommand(Random& random) {
 // Asks the server to end, and does not care for an answer.
 class StoppingClient final : public ScheduledClient {
  public:
-  explicit StoppingClient(const Args& args) { unsent = Request(args); }
+  explicit StoppingClient(const Words& args) { unsent = Request(args); }
   std::string Check() override { return ""; }
   size_t missing() const override { return unsent.empty() ? 0 : 1; }
   size_t total() const override { return 1; }
 };
 
 std::unique_ptr<ScheduledClient> MakeStoppingClient(Random& random) {
-  const Args ways[] = {{"SHUTDOWN"}, {"SHUTDOWN", "SAVE"}, {"SHUTDOWN", "NOSAVE"}};
+  const Words ways[] = {{"SHUTDOWN"}, {"SHUTDOWN", "SAVE"}, {"SHUTDOWN", "NOSAVE"}};
   return std::make_unique<StoppingClient>(ways[random.Uniform(3)]);
 }
 
@@ -147,7 +147,7 @@ std::unique_ptr<SharedClient> MakeClient(Random& random) {
   return client;
 }
 
-class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
+class HangScheduleTest : public testing::TestWithParam<ShardReach> {
  protected:
   HangScheduleTest() : server_(Options(&files_), GetParam()) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // saves tell of themselves
@@ -185,7 +185,7 @@ class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, HangScheduleTest,
-                         ::testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 TEST_P(HangScheduleTest, EverybodyIsAnswered) {

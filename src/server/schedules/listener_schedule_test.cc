@@ -24,7 +24,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
+using testkit::StoreModel;
 using Words = std::vector<std::string>;
 
 constexpr uint64_t kKeys = 8;
@@ -198,7 +198,7 @@ class Changer final : public ScheduledClient {
   const Token token_;
 };
 
-class ListenerScheduleTest : public ::testing::TestWithParam<ShardReach> {
+class ListenerScheduleTest : public testing::TestWithParam<ShardReach> {
  protected:
   static constexpr size_t kReplicas = 2;
 
@@ -219,7 +219,7 @@ class ListenerScheduleTest : public ::testing::TestWithParam<ShardReach> {
   }
 
   Server& server() { return server_.server(); }
-  StoreModel Content() { return testing::ContentOf(*server().state().shards); }
+  StoreModel Content() { return testkit::ContentOf(*server().state().shards); }
 
   std::string RunSeed(uint64_t seed, Random& random) {
     for (ReplicaData& replica : replicas_) replica = {};
@@ -318,7 +318,7 @@ class ListenerScheduleTest : public ::testing::TestWithParam<ShardReach> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Reaches, ListenerScheduleTest,
-                         ::testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 TEST_P(ListenerScheduleTest, EachHasWhatTheShardsHave) {

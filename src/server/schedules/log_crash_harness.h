@@ -52,7 +52,7 @@ class LogChanger final : public ScheduledClient {
   size_t left_;
 };
 
-class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
+class LogCrashHarness : public testing::TestWithParam<ShardReach> {
  protected:
   static constexpr int kLives = 3;
 
@@ -66,7 +66,7 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
 
   virtual void BeginSeed() = 0;
   // What was loaded. It has to have what was promised in the life before.
-  virtual std::string CheckLoaded(const testing::StoreModel& model) = 0;
+  virtual std::string CheckLoaded(const testkit::StoreModel& model) = 0;
   // The machine has not begun to fail yet.
   virtual std::string BeginLife(helio::Random&) { return ""; }
   virtual std::vector<std::unique_ptr<ScheduledClient>> Clients(helio::Random& random) = 0;
@@ -151,7 +151,7 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
     rules.has_timestamps = random.OneIn(2);
     log().SetRules(rules);
     std::string error = Start(std::exchange(left_, {}));
-    if (error.empty()) error = CheckLoaded(testing::ContentOf(shards()));
+    if (error.empty()) error = CheckLoaded(testkit::ContentOf(shards()));
     promises_ = policy_ == LogPolicy::kAlways;
     if (error.empty()) error = WriteUntilItStops(random);
     if (error.empty()) error = EndLife();

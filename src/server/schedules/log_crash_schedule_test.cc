@@ -31,8 +31,8 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
-using testing::Texts;
+using testkit::StoreModel;
+using testkit::Texts;
 
 constexpr size_t kWriters = 4;
 constexpr uint64_t kKeys = 4;
@@ -240,7 +240,7 @@ class Writer final : public SharedClient {
     }
     Add(args, Answer());
   }
-  CheckFn Answer() {
+  ReplyCheck Answer() {
     return [this](const RespValue& reply) -> std::string {
       if (reply.kind == ReplyKind::kError) {
         if (!absl::StrContains(reply.text, "MISCONF") && !reply.text.starts_with("EXECABORT")) {
@@ -299,7 +299,7 @@ class LogCrashTest : public LogCrashHarness {
     for (Track& track : tracks_) track.NotePromises();
   }
   std::string EndLife() override {
-    lists_ = SharedLists(testing::ContentOf(*server().server().state().shards));
+    lists_ = SharedLists(testkit::ContentOf(*server().server().state().shards));
     return "";
   }
 
@@ -420,7 +420,7 @@ class LogCrashTest : public LogCrashHarness {
 };
 
 INSTANTIATE_TEST_SUITE_P(Reaches, LogCrashTest,
-                         ::testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 TEST_P(LogCrashTest, WhatWasPromisedIsThereAndUnitsAreWhole) {

@@ -22,8 +22,8 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
-using testing::Texts;
+using testkit::StoreModel;
+using testkit::Texts;
 using Words = std::vector<std::string>;
 
 constexpr size_t kWriters = 4;
@@ -42,7 +42,7 @@ while at <= #ARGV do
 end
 return replies)";
 
-// What strings, lists ("l*") and sets ("m*") have, as testing::ContentOf.
+// What strings, lists ("l*") and sets ("m*") have, as testkit::ContentOf.
 class Model {
  public:
   // What is wrong with the reply, or nothing.
@@ -397,7 +397,7 @@ class LogOrderTest : public LogCrashHarness {
       if (!(error = Run(*unit, &model)).empty()) return error;
       if (unit->is_promised) promised_ = std::max(promised_, moment->second);
     }
-    return moments_.back().IsSame(testing::ContentOf(*server().server().state().shards))
+    return moments_.back().IsSame(testkit::ContentOf(*server().server().state().shards))
                ? ""
                : "the replies do not explain what there is";
   }
@@ -446,7 +446,7 @@ class LogOrderTest : public LogCrashHarness {
 };
 
 INSTANTIATE_TEST_SUITE_P(Reaches, LogOrderTest,
-                         ::testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 TEST_P(LogOrderTest, WhatIsLoadedIsOneMoment) {

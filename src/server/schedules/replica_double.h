@@ -29,7 +29,7 @@ namespace dfly {
 
 // The content of the append-only log that `files` have in `appendonlydir`, carried out on shards of
 // its own. `error` gets what is wrong. From a fiber of a proactor of `server`.
-inline testing::StoreModel ContentOfLog(Server& server, std::map<std::string, std::string> files,
+inline testkit::StoreModel ContentOfLog(Server& server, std::map<std::string, std::string> files,
                                         std::string* error) {
   struct Parts final : LoadedParts {
     std::string TakeExtras(const SnapshotExtras&) override { return ""; }
@@ -51,11 +51,11 @@ inline testing::StoreModel ContentOfLog(Server& server, std::map<std::string, st
   LogLoader loader(&shards, &loaded, &directory, &applier, &progress);
   *error = loader.Load(false);
   if (error->empty() && applier.failed() > 0) *error = applier.first_failure();
-  return testing::ContentOf(shards);
+  return testkit::ContentOf(shards);
 }
 
 // What differs, for a message; nothing if they are the same.
-inline std::string Difference(const testing::StoreModel& wanted, const testing::StoreModel& found) {
+inline std::string Difference(const testkit::StoreModel& wanted, const testkit::StoreModel& found) {
   std::string text;
   const auto add = [&text](const char* what, const auto& entry) {
     absl::StrAppend(&text, "\n  ", what, " ", entry.first.first, ".", entry.first.second, " =");

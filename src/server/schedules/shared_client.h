@@ -3,22 +3,19 @@
 // check of its reply.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "facade/replies/resp_reader.h"
+#include "server/schedules/reply_check.h"
 #include "server/schedules/schedule_harness.h"
 
 namespace dfly {
 
 class SharedClient : public ScheduledClient {
  public:
-  // What is wrong with the reply, or nothing.
-  using CheckFn = std::function<std::string(const RespValue& reply)>;
-
-  void Add(const std::vector<std::string>& args, CheckFn check) {
+  void Add(const std::vector<std::string>& args, ReplyCheck check) {
     unsent += Request(args);
     std::string text;
     for (const std::string& arg : args) text += arg + ' ';
@@ -43,16 +40,9 @@ class SharedClient : public ScheduledClient {
   size_t total() const override { return checks_.size(); }
 
  private:
-  std::vector<std::pair<std::string, CheckFn>> checks_;
+  std::vector<std::pair<std::string, ReplyCheck>> checks_;
   size_t next_ = 0;
   size_t read_ = 0;  // bytes of `got`
 };
-
-inline std::string AnyReply(const RespValue&) { return ""; }
-inline SharedClient::CheckFn Is(std::string wanted) {
-  return [wanted = std::move(wanted)](const RespValue& reply) {
-    return reply.ToString() == wanted ? "" : "expected " + wanted;
-  };
-}
 
 }  // namespace dfly

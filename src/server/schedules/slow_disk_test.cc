@@ -102,9 +102,9 @@ ServerOptions OptionsFor(StuckDisk& disk, const std::string& dbfilename, uint64_
   return options;
 }
 
-class SlowDiskTest : public ::testing::TestWithParam<std::string> {};
+class SlowDiskTest : public testing::TestWithParam<std::string> {};
 
-INSTANTIATE_TEST_SUITE_P(Formats, SlowDiskTest, ::testing::Values("dump", "dump.rdb"),
+INSTANTIATE_TEST_SUITE_P(Formats, SlowDiskTest, testing::Values("dump", "dump.rdb"),
                          [](const auto& info) { return info.param == "dump" ? "dfs" : "rdb"; });
 
 TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
@@ -147,7 +147,7 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
 }
 
 // The append-only log, which the disk does not take for a while.
-class SlowLogDiskTest : public ::testing::TestWithParam<LogPolicy> {
+class SlowLogDiskTest : public testing::TestWithParam<LogPolicy> {
  protected:
   static ServerOptions LogOptionsFor(StuckDisk& disk) {
     ServerOptions options = OptionsFor(disk, "dump", 0);
@@ -179,8 +179,7 @@ class SlowLogDiskTest : public ::testing::TestWithParam<LogPolicy> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Policies, SlowLogDiskTest,
-                         ::testing::Values(LogPolicy::kAlways, LogPolicy::kEverySec,
-                                           LogPolicy::kNo),
+                         testing::Values(LogPolicy::kAlways, LogPolicy::kEverySec, LogPolicy::kNo),
                          [](const auto& info) {
                            return info.param == LogPolicy::kAlways     ? "always"
                                   : info.param == LogPolicy::kEverySec ? "everysec"
@@ -269,10 +268,10 @@ Replies ReceiveAll(Client& client) {
 }
 
 // Writers are not told to wait, so there is no other bound for what is kept.
-class SnapshotNearLimitTest : public ::testing::TestWithParam<EvictionPolicy> {};
+class SnapshotNearLimitTest : public testing::TestWithParam<EvictionPolicy> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, SnapshotNearLimitTest,
-                         ::testing::Values(EvictionPolicy::kNone, EvictionPolicy::kAllKeysLru),
+                         testing::Values(EvictionPolicy::kNone, EvictionPolicy::kAllKeysLru),
                          [](const auto& info) {
                            return info.param == EvictionPolicy::kNone ? "noeviction" : "lru";
                          });

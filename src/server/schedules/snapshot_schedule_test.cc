@@ -33,7 +33,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using testing::StoreModel;
+using testkit::StoreModel;
 
 constexpr size_t kKeys = 5;
 constexpr size_t kWriters = 3;
@@ -129,7 +129,7 @@ class Writer final : public SharedClient {
   }
 
  private:
-  CheckFn Answered() {
+  ReplyCheck Answered() {
     return [this](const RespValue& reply) -> std::string {
       if (reply.kind == ReplyKind::kError) {
         if (!IsRefused(reply)) return "no such error";
@@ -255,7 +255,7 @@ struct Plan {
   bool stops = false;  // the last save is that of a server that stops
 };
 
-class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
+class SnapshotScheduleTest : public testing::TestWithParam<ShardReach> {
  protected:
   SnapshotScheduleTest()
       : server_(Options(&files_), GetParam()),
@@ -285,7 +285,7 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
     LoadProgress progress;
     SnapshotLoader loader(&loaded_, &copy, &progress);
     std::string error = loader.Load({.directory = "", .name = "dump", .format = plan.format});
-    *model = testing::ContentOf(loaded_);
+    *model = testkit::ContentOf(loaded_);
     return error;
   }
 
@@ -422,11 +422,11 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
                " had been answered";
       }
       if (plan.flushes) continue;
-      testing::Texts list;
+      testkit::Texts list;
       if (const auto it = model.find({0, prefix + "list"}); it != model.end()) {
         list.assign(it->second.begin(), it->second.end() - 1);  // behind it: the key's facts
       }
-      testing::Texts wanted;
+      testkit::Texts wanted;
       for (size_t n = 1; n <= number; ++n) {
         const Track::Request& request = tracks[w].requests[n - 1];
         if (!request.pushes || request.is_refused) continue;
@@ -524,7 +524,7 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, SnapshotScheduleTest,
-                         ::testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 TEST_P(SnapshotScheduleTest, EachIsWhatThereWasAtOneMoment) {

@@ -25,7 +25,7 @@
 namespace dfly {
 namespace {
 
-using Args = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 constexpr std::array kGroups = {"g0", "g1"};
 
@@ -41,7 +41,7 @@ struct Reader {
   std::string group;  // empty: XREAD
   std::string consumer;
   bool no_ack = false;
-  Args keys;
+  Words keys;
   uint64_t rounds = 0;  // requests it has still to make
   bool is_asking = false;
   bool has_left = false;
@@ -84,8 +84,8 @@ class StreamScheduleTest : public BlockingSchedules {
     for (const auto& reader : readers_) reader->has_left |= reader->name == client.name;
   }
 
-  Args AllKeys() const {
-    Args keys;
+  Words AllKeys() const {
+    Words keys;
     for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(Key(i));
     return keys;
   }
@@ -96,7 +96,7 @@ class StreamScheduleTest : public BlockingSchedules {
 
   // XADD key * field value, and what that means.
   Step Add(const std::string& key, const std::string& field, const std::string& value,
-           const Args& options = {}) {
+           const Words& options = {}) {
     const auto check = [this, key, field, value](const RespValue& reply) {
       const auto id = IdOf(reply);
       if (reply.kind == ReplyKind::kBulk && id) {
@@ -109,15 +109,15 @@ class StreamScheduleTest : public BlockingSchedules {
   }
   void AddTo(Client& client, const std::string& key) {
     const auto [args, check] =
-        Add(key, "v", NextNumber(), random_->OneIn(4) ? Args{"NOMKSTREAM"} : Args{});
+        Add(key, "v", NextNumber(), random_->OneIn(4) ? Words{"NOMKSTREAM"} : Words{});
     client.Add(args, check);
   }
 
   // Looks at all streams at once: of what one EXEC has added to two of them it sees both or none.
   Step ReadAll(bool is_in_exec) {
-    Args args{"XREAD"};
+    Words args{"XREAD"};
     if (is_in_exec) args = With(args, {"BLOCK", "0"});
-    args = With(With(args, {"STREAMS"}), With(AllKeys(), Args(kKeys, "0")));
+    args = With(With(args, {"STREAMS"}), With(AllKeys(), Words(kKeys, "0")));
     return {args, [this](const RespValue& reply) {
               if (is_wild_) return std::string();
               std::map<std::string, int> of_pair;
@@ -175,9 +175,9 @@ class StreamScheduleTest : public BlockingSchedules {
     reader.group = group;
     reader.consumer = client.name;
     reader.no_ack = true;
-    reader.keys = key.empty() ? AllKeys() : Args{key};
-    Args args{"XREADGROUP", "GROUP", group, client.name, "NOACK", "STREAMS"};
-    args = With(With(args, reader.keys), Args(reader.keys.size(), ">"));
+    reader.keys = key.empty() ? AllKeys() : Words{key};
+    Words args{"XREADGROUP", "GROUP", group, client.name, "NOACK", "STREAMS"};
+    args = With(With(args, reader.keys), Words(reader.keys.size(), ">"));
     return {args, [this, &reader](const RespValue& reply) {
               return IsNothing(reply) ? "" : Take(reader, 0, reply);
             }};
@@ -187,7 +187,7 @@ class StreamScheduleTest : public BlockingSchedules {
     const std::string key = AnyKey();
     const std::string own = key + client.name;  // in the same shard if there are tags
     const auto create = [](const std::string& where, const std::string& group) {
-      return Args{"XGROUP", "CREATE", where, group, "$", "MKSTREAM"};
+      return Words{"XGROUP", "CREATE", where, group, "$", "MKSTREAM"};
     };
     const auto fill_own = [&] {
       client.Add(create(own, AnyGroup()), AnyReply);
@@ -280,7 +280,7 @@ class StreamScheduleTest : public BlockingSchedules {
   void Ask(Client& client, Reader& reader) {
     --reader.rounds;
     reader.is_asking = true;
-    Args args{"XREAD"};
+    Words args{"XREAD"};
     if (reader.is_of_group()) args = {"XREADGROUP", "GROUP", reader.group, reader.consumer};
     const uint64_t count = random_->OneIn(2) ? 0 : 1 + random_->Uniform(3);
     if (count != 0) args = With(args, {"COUNT", std::to_string(count)});
@@ -329,7 +329,7 @@ class StreamScheduleTest : public BlockingSchedules {
       if (!random_->OneIn(3)) ids[taken_[i].first].push_back(taken_[i].second);
     }
     for (const auto& [key, of_key] : ids) {
-      Args args{"XACK", key, reader.group};
+      Words args{"XACK", key, reader.group};
       for (StreamId id : of_key) args.push_back(TextOf(id));
       client.Add(args, [this, &pending = deliveries_[reader.group].pending[key],
                         of_key = of_key](const RespValue& result) {
@@ -653,12 +653,12 @@ TEST_P(StreamScheduleTest, WhoWaitsFirstIsServedFirst) {
         const RespValue& entry = streams[0].second->items[0];
         return Unless(entry.items[1].items[1].text == std::to_string(wants), "its turn");
       };
-      Args args{"XREAD"};
+      Words args{"XREAD"};
       if (is_of_group) args = {"XREADGROUP", "GROUP", "g", client->name};
       args = With(args, {"COUNT", "1", "BLOCK", "0", "STREAMS"});
-      Args keys{key};
+      Words keys{key};
       if (random.OneIn(2)) keys = {prefix_ + "a", key, prefix_ + "b"};
-      args = With(With(args, keys), Args(keys.size(), is_of_group ? ">" : "$"));
+      args = With(With(args, keys), Words(keys.size(), is_of_group ? ">" : "$"));
       client->Add(args, check);
       error = RunUntilItWaits(*client, waiters.size() + leavers.size());
       (leaves ? leavers : waiters).push_back(std::move(client));

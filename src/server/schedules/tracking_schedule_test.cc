@@ -18,7 +18,7 @@ namespace dfly {
 namespace {
 
 using helio::Random;
-using Args = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 constexpr uint64_t kKeys = 8;
 
@@ -40,7 +40,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   using ReplyFn = std::function<void(const RespValue&)>;
-  void Ask(const Args& args, ReplyFn on_reply = nullptr) {
+  void Ask(const Words& args, ReplyFn on_reply = nullptr) {
     unsent_ += Request(args);
     asked_.push_back({args[0], std::move(on_reply)});
   }
@@ -76,7 +76,7 @@ class Client {
     mode_ = mode;
     cache_.clear();
     if (mode == Mode::kOff) return Ask({"CLIENT", "TRACKING", "OFF"}, [this](auto&) { Clear(); });
-    Args args = {"CLIENT", "TRACKING", "ON"};
+    Words args = {"CLIENT", "TRACKING", "ON"};
     if (mode == Mode::kOptIn) args.emplace_back("OPTIN");
     if (mode == Mode::kOptOut) args.emplace_back("OPTOUT");
     if (is_broadcast()) args.insert(args.end(), {"BCAST", "PREFIX", "k", "PREFIX", "other"});
@@ -93,7 +93,7 @@ class Client {
   bool has_no_loop() const { return mode_ == Mode::kNoLoop || mode_ == Mode::kBroadcastNoLoop; }
 
   // Reads `keys` by `args`, whose reply is their values or has them in `at`.
-  void Read(const Args& args, const Args& keys, bool is_kept,
+  void Read(const Words& args, const Words& keys, bool is_kept,
             std::function<std::vector<RespValue>(const RespValue&)> values_of) {
     const uint64_t epoch = epoch_;
     Ask(args, [this, keys, is_kept, epoch, values_of](const RespValue& reply) {
@@ -107,7 +107,7 @@ class Client {
     });
   }
   // It changes them itself, and hears of that only without NOLOOP.
-  void Write(const Args& args, const Args& keys) {
+  void Write(const Words& args, const Words& keys) {
     const bool forgets = has_no_loop();
     Ask(args, [this, forgets, keys](const RespValue&) {
       if (!forgets) return;
@@ -246,7 +246,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
       case 9:
         return client.Write({"BLMOVE", a, b, "LEFT", "RIGHT", "0.001"}, {a, b});
       case 10: {
-        Args all;
+        Words all;
         for (uint64_t i = 0; i < kKeys; ++i) all.push_back(fmt::format("k{}", i));
         if (!random_->OneIn(8)) return client.Write({"GETDEL", a}, {a});
         return client.Write({"FLUSHALL"}, all);

@@ -20,10 +20,10 @@
 namespace dfly {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 const std::string kManifest = "d/appendonlydir/appendonly.aof.manifest";
 
@@ -32,7 +32,7 @@ LogDirectory MakeDirectory(MemoryFiles* files) {
       files, {.dir = "d", .directory_name = "appendonlydir", .file_name = "appendonly.aof"});
 }
 
-class LogDirectoryTest : public ::testing::Test {
+class LogDirectoryTest : public testing::Test {
  protected:
   std::string Open() {
     directory_ = std::make_unique<LogDirectory>(MakeDirectory(&files_));

@@ -37,7 +37,7 @@ void CheckManifest(std::string_view text) {
 }
 
 struct Outcome {
-  std::vector<testing::Words> commands;
+  std::vector<testkit::Words> commands;
   Item last = Item::kEnd;
   uint64_t whole_size = 0;
   std::string error;
@@ -85,7 +85,7 @@ std::string Mend(std::string text) {
     const auto header = ParseEpochHeader(std::string_view(text).substr(at, end + 1 - at));
     if (!header || header->bytes > text.size() - end - 1) continue;
     const std::string mended =
-        testing::EpochText(header->number, header->stream_offset,
+        testkit::EpochText(header->number, header->stream_offset,
                            std::string_view(text).substr(end + 1, header->bytes), header->unsynced);
     text.replace(at, mended.size(), mended);
   }
@@ -132,8 +132,8 @@ std::string ExampleLog(Random* random) {
   const auto units = [random] {
     std::string content;
     for (uint64_t i = random->Uniform(4); i > 0; --i) {
-      for (const testing::Words& words : testing::RandomUnit(random)) {
-        content += testing::CommandText(words);
+      for (const testkit::Words& words : testkit::RandomUnit(random)) {
+        content += testkit::CommandText(words);
       }
     }
     return content;
@@ -142,7 +142,7 @@ std::string ExampleLog(Random* random) {
     if (random->OneIn(3)) text += "#TS:1700000000\r\n";
     const std::string content = units();
     text +=
-        testing::EpochText(i, offset, content, random->Uniform(std::min<uint64_t>(offset, 30) + 1));
+        testkit::EpochText(i, offset, content, random->Uniform(std::min<uint64_t>(offset, 30) + 1));
     offset += content.size();
   }
   if (random->OneIn(3)) text += "#" + std::string(random->Uniform(80), '.') + "\r\n";

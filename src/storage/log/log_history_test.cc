@@ -17,17 +17,17 @@
 namespace dfly {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::UnorderedElementsAre;
 
 constexpr char kFolder[] = "d/appendonlydir/history";
 constexpr char kManifest[] = "d/appendonlydir/appendonly.aof.manifest";
 
-class LogHistoryTest : public ::testing::Test {
+class LogHistoryTest : public testing::Test {
  protected:
   void SetUp() override { Open(true); }
 

@@ -18,12 +18,12 @@
 namespace dfly {
 namespace {
 
-using testing::CommandText;
-using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using testing::EpochText;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testkit::CommandText;
+using testkit::EpochText;
 
 // Notes what it gets: "0 SET k v".
 struct Recorder final : LogApplier {
@@ -46,14 +46,14 @@ struct Recorder final : LogApplier {
   bool is_finished = false;
 };
 
-class LogLoaderTest : public ::testing::Test {
+class LogLoaderTest : public testing::Test {
  protected:
   struct Started : helio::ProactorPool {
     Started() : ProactorPool({.threads = 2}) { Start(); }
     ~Started() { Stop(); }
   };
 
-  LogLoaderTest() { testing::RegisterRdbTypes(); }
+  LogLoaderTest() { testkit::RegisterRdbTypes(); }
 
   void Put(const std::string& name, const std::string& text) {
     files_.files["appendonlydir/" + name] = text;
@@ -155,7 +155,7 @@ TEST_F(LogLoaderTest, ABaseIsASnapshotThatCommandsMayFollow) {
     EXPECT_EQ(Load(), "");
     EXPECT_THAT(recorder_.functions, ElementsAre("f"));
     EXPECT_EQ(recorder_.commands.size(), commands.empty() ? 0u : 1u);
-    EXPECT_EQ(testing::ContentOf(shards_).size(), 1u);
+    EXPECT_EQ(testkit::ContentOf(shards_).size(), 1u);
     EXPECT_EQ(end_.stream_offset, 500u);
     EXPECT_EQ(end_.last_epoch, 0u);
     EXPECT_TRUE(end_.continues_file);

@@ -19,13 +19,13 @@ namespace dfly {
 namespace {
 
 using Item = LogReader::Item;
-using testing::CommandText;
-using ::testing::ElementsAre;
-using testing::EpochText;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using testing::RandomUnit;
-using testing::Words;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testkit::CommandText;
+using testkit::EpochText;
+using testkit::RandomUnit;
+using testkit::Words;
 
 // What a file gives.
 struct Outcome {

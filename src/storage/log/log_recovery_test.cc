@@ -29,17 +29,17 @@
 namespace dfly {
 namespace {
 
-using ::testing::AllOf;
-using testing::CommandText;
-using ::testing::ElementsAre;
-using testing::EpochText;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testkit::CommandText;
+using testkit::EpochText;
 
 // The zone is read at each start of a test.
-class ZoneTest : public ::testing::Test {
+class ZoneTest : public testing::Test {
  protected:
   void SetUp() override {
     const char* const zone = getenv("TZ");

@@ -25,7 +25,7 @@ namespace {
 
 using Policy = LogWriter::Policy;
 
-class LogStreamTest : public ::testing::Test {
+class LogStreamTest : public testing::Test {
  protected:
   LogStreamTest() : pool_({.threads = 1}) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // much shall fail
@@ -94,7 +94,7 @@ class LogStreamTest : public ::testing::Test {
     }
     db_ = db;
     for (uint64_t i = random->Uniform(3) + 1; i > 0; --i) {
-      for (const auto& words : testing::RandomUnit(random)) bytes += testing::CommandText(words);
+      for (const auto& words : testkit::RandomUnit(random)) bytes += testkit::CommandText(words);
     }
     const std::string_view piece = bytes;
     epoch.pieces = {&piece, 1};

@@ -14,7 +14,7 @@
 #include "helio/base/random.h"
 #include "storage/log/annotations.h"
 
-namespace dfly::testing {
+namespace dfly::testkit {
 
 using Words = std::vector<std::string>;
 
@@ -54,4 +54,4 @@ inline std::vector<Words> RandomUnit(helio::Random* random) {
   return unit;
 }
 
-}  // namespace dfly::testing
+}  // namespace dfly::testkit

@@ -26,8 +26,8 @@ namespace dfly {
 namespace {
 
 using Policy = LogWriter::Policy;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::string Command(const std::vector<std::string>& words) {
   std::string text = fmt::format("*{}\r\n", words.size());

@@ -7,9 +7,9 @@
 namespace dfly {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
 
 std::string ErrorOf(std::string_view text) {
   Manifest manifest;
