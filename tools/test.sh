@@ -11,11 +11,11 @@
 #   seeds     20,000 seeds of each schedule that ends a server at a random moment; 1.5 hours
 #
 # Without a tier: the first five. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
-# TEST_BUDGET_S=n: after so many seconds no step begins any more, and the summary names those that
-# were left out; .ci/run sets it, as it has 90 minutes. tests/ is run by a process for each core, in
-# tier pytest by 1.5: tests often wait. Exits non-zero when anything failed, after running everything
-# that could still run, with a summary at the end. A failed test is tried once more, alone, unless it
-# crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the summary calls it flaky.
+# TEST_BUDGET_S=n: after so many seconds no step begins, and the summary names those that were left
+# out; .ci/run sets it, as it has 90 minutes. tests/ is run by a process for each core, in tier
+# pytest by 1.5: tests often wait. Exits non-zero when anything failed, after running all that could
+# still run. A failed test is tried once more, alone, unless it crashed, hung, or has a seed
+# (tools/may_try_again.py); if it passes, the summary calls it flaky.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -25,7 +25,7 @@ tiers=("$@")
 for tier in "${tiers[@]}"; do
   case $tier in
     release | pytest | debug | tsan | reference | clients | seeds) ;;
-    *) sed -n '3,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 

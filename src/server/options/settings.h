@@ -11,12 +11,12 @@ namespace dfly {
 // The rows of the settings give the first values (SettingRow::live).
 struct Settings {
   // Why commands are refused; 0 nearly always.
-  static constexpr uint16_t kLoadingGate = 1;    // all that have not kLoading
-  static constexpr uint16_t kNoWritesGate = 2;   // those with kWrite: no snapshot can be made
-  static constexpr uint16_t kStoppingGate = 4;   // all, without an answer: the last snapshot is made
-  static constexpr uint16_t kNoLogGate = 8;      // as kNoWritesGate: the log cannot be written
+  static constexpr uint16_t kLoadingGate = 1;   // all that have not kLoading
+  static constexpr uint16_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
+  static constexpr uint16_t kStoppingGate = 4;  // all, without an answer: the last snapshot is made
+  static constexpr uint16_t kNoLogGate = 8;     // as kNoWritesGate: the log cannot be written
   static constexpr uint16_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
-  static constexpr uint16_t kStaleGate = 32;     // all without kStale: a replica that has no primary
+  static constexpr uint16_t kStaleGate = 32;  // all without kStale: a replica that has no primary
   static constexpr uint16_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
   // Those with kNoAsyncLoading: a replica loads a copy beside its data.
   static constexpr uint16_t kAsyncLoadingGate = 128;
