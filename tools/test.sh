@@ -35,6 +35,7 @@ summary=()
 flaky=()
 lost=()
 failed=0
+left_out=0
 started=$SECONDS
 
 # step NAME COMMAND...: runs it, notes the outcome and the time.
@@ -43,6 +44,7 @@ step() {
   shift
   if ((SECONDS - started > ${TEST_BUDGET_S:-SECONDS})); then
     summary+=("not run         $name")
+    left_out=1
     return 1
   fi
   printf '\n==== %s\n' "$name"
@@ -127,7 +129,13 @@ finish() {
   ((${#flaky[@]})) && printf 'flaky (failed, then passed alone): %s\n' "${flaky[@]}"
   # What failed stands at the end: of a long run, often only the end is kept.
   ((${#lost[@]})) && printf 'failed: %s\n' "${lost[@]}"
-  ((failed)) && echo "FAILED" || echo "All passed."
+  if ((failed)); then
+    echo "FAILED"
+  elif ((left_out)); then
+    echo "Passed, but not all was run: the time was over (TEST_BUDGET_S)."
+  else
+    echo "All passed."
+  fi
   exit "$failed"
 }
 
