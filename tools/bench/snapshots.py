@@ -13,6 +13,7 @@ costs, and what others notice of it. Both servers may use all cores; redis-serve
 """
 
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -40,6 +41,7 @@ class FreeServer(Server):
         self.binary = options.binary
         self.options = options
         self.dir = None
+        self.loads = itertools.count()
         self.start()
 
     def start(self):
@@ -102,7 +104,8 @@ class FreeServer(Server):
         line += ["--proactor_threads=1", "-c", str(CONNECTIONS), "-d", str(VALUE_BYTES)]
         line += ["--key_prefix=key:12345:", "--key_minimum=1000000"]
         line += [f"--key_maximum={1_000_000 + self.options.keys - 1}"]
-        out = os.path.join(self.dir, "bench.json")
+        # Of this load: others may run beside it.
+        out = os.path.join(self.dir, f"bench-{next(self.loads)}.json")
         p = subprocess.run(
             [*line, *arguments, f"--json_out_file={out}"], capture_output=True, text=True
         )

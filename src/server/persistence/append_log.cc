@@ -268,7 +268,12 @@ std::string AppendLog::SetOn(bool is_on) {
   if (!AwaitChange()) return std::string(kIsChanging);
   if (is_on == this->is_on()) return "";
   if (is_on) {
-    if (rewriting_ == nullptr) return Begin();
+    if (rewriting_ == nullptr) {
+      // It has its turn: a BGREWRITEAOF that comes meanwhile would not know that there is a log.
+      std::string error;
+      Change([&] { error = Begin(); });
+      return error;
+    }
     // A BGREWRITEAOF without a log, which needs locks.
     ChangeSoon([this] {
       const std::string error = Begin();

@@ -80,8 +80,10 @@ struct ReplicaData {
   std::string copy, stream;
   uint64_t copies = 0, continued = 0;  // how often it got them, and how often it went on
 
-  bool Has(const std::string& text) const {
-    return absl::StrContains(copy, text) || absl::StrContains(stream, text);
+  // The whole of SET key 1, or a copy with that key.
+  bool HasSet(const std::string& key) const {
+    return absl::StrContains(copy, key) ||
+           absl::StrContains(stream, absl::StrCat(key, "\r\n$1\r\n1\r\n"));
   }
   // The same as the files of a log.
   std::map<std::string, std::string> Files() const {
@@ -97,14 +99,14 @@ struct ReplicaData {
 class ReplicaDouble final : public ScheduledClient {
  public:
   // It goes on with `data`, which outlives it, and drops its connection `leaves` times, when the
-  // seed says so. It is done when it has done that, and data->Has(last).
+  // seed says so. It is done when it has done that, and data->HasSet(last_key).
   ReplicaDouble(Server* server, helio::Random* random, ReplicaData* data, uint64_t leaves,
-                std::string last)
+                std::string last_key)
       : server_(*server),
         random_(*random),
         data_(*data),
         leaves_(leaves),
-        last_(std::move(last)),
+        last_key_(std::move(last_key)),
         idle_(1 + random->Uniform(400)) {}
 
   std::string Check() override {
@@ -125,7 +127,7 @@ class ReplicaDouble final : public ScheduledClient {
       Leave();
     } else if (state_ == State::kStreams) {
       if (data_.offset != acked_ && random_.OneIn(40)) Acknowledge();
-      is_done_ = leaves_ == 0 && data_.Has(last_);
+      is_done_ = leaves_ == 0 && data_.HasSet(last_key_);
     }
     return "";
   }
@@ -248,7 +250,7 @@ class ReplicaDouble final : public ScheduledClient {
   helio::Random& random_;
   ReplicaData& data_;
   uint64_t leaves_;
-  const std::string last_;
+  const std::string last_key_;
   uint64_t idle_;  // turns until it connects; 0: it is connected
   State state_ = State::kHandshake;
   uint64_t acked_ = 0;

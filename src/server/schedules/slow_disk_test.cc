@@ -247,6 +247,41 @@ TEST_P(SlowLogDiskTest, WhoWaitsIsToldWhenTheDiskFails) {
   server.Stop();
 }
 
+// It is a rewrite of the log that is about to be there, not of none: the log would have no base of
+// its own then, and get nothing of what is written.
+TEST(LogThatBeginsTest, ARewriteMeanwhileIsItsOwn) {
+  StuckDisk disk;
+  ServerOptions options = OptionsFor(disk, "dump", 0);
+  options.log.directory_name = "log";
+  options.log.file_name = "a";
+  Server server(options, AllParts());
+  ASSERT_EQ(server.Start(), "");
+  const auto is_busy = [&server] {
+    return server.state().pool.at(0)->Await([&server] {
+      const AppendLog& log = server.append_log();
+      return log.is_changing() || log.Facts().is_rewriting || log.Facts().waiting_bytes > 0;
+    });
+  };
+  {
+    Client switcher(&server);
+    Client other(&server);
+    disk.calls_before_it_sticks = 0;
+    switcher.Send(Request({"CONFIG", "SET", "appendonly", "yes"}));
+    while (disk.calls_before_it_sticks >= 0) std::this_thread::yield();
+    const std::string started = "+Background append only file rewriting started\r\n";
+    EXPECT_EQ(other.Call({"BGREWRITEAOF"}, started.size()), started);
+    disk.sticks = false;
+    EXPECT_EQ(switcher.Receive(5), "+OK\r\n");
+    while (is_busy()) std::this_thread::yield();
+    EXPECT_EQ(other.Call({"SET", "written-later", "x"}, 5), "+OK\r\n");
+    while (is_busy()) std::this_thread::yield();
+    std::string all;
+    for (const auto& [path, content] : disk.files.files) all += content;
+    EXPECT_NE(all.find("written-later"), std::string::npos);
+  }
+  server.Stop();
+}
+
 // Replies of SetAll, each either of them.
 struct Replies {
   int stored = 0;
