@@ -3,7 +3,7 @@
 checks them.
 
     python -m failover.histories --runs 40 [--faults kill,stop,cut,split] [--seed N]
-        [--min-replicas-to-ack N]                               (in tests/)
+        [--min-replicas-to-ack N] [--fence]                     (in tests/)
 
 The faults are those of failover.py. Six clients do commands of two kinds of histories: of one key
 each (a string, a counter, a list), and of several keys (MSET, MGET, MULTI). A history is over after
@@ -49,6 +49,7 @@ from harness.server import wait_until
 # Writes that no replica acknowledges end as unknown before Sentinel looks for another primary.
 DOWN_AFTER_MS = 3000
 ACK_TIMEOUT_MS = 1000
+FENCE_MS = 2500  # a Sentinel sends PING each second
 CLIENTS = 6
 OPERATIONS = 100  # of a history
 UNKNOWN = 8  # a history with more of them is dear to check
@@ -395,12 +396,16 @@ class Run:
         }
 
 
-def synchronous_cluster(directory, replicas):
+def synchronous_cluster(directory, replicas, is_fenced=False):
+    """One replica more than have to acknowledge: writes go on while one is the new primary."""
+    fence = {"fence_without_sentinels": 2, "fence_ms": FENCE_MS} if is_fenced else {}
     return Cluster(
         directory,
+        replicas=max(2, replicas + 1),
         down_after_ms=DOWN_AFTER_MS,
         ack_timeout=ACK_TIMEOUT_MS,
         min_replicas_to_ack=replicas,
+        **fence,
     )
 
 
@@ -556,13 +561,16 @@ def main():
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--min-replicas-to-ack", type=int, default=1)
+    parser.add_argument("--fence", action="store_true", help="fence_without_sentinels=2")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     faults = options.faults.split(",")
     with tempfile.TemporaryDirectory(prefix="histories-") as directory:
         judge = Judge(build_checker(), directory)
-        with synchronous_cluster(directory, options.min_replicas_to_ack) as cluster:
+        with synchronous_cluster(
+            directory, options.min_replicas_to_ack, options.fence
+        ) as cluster:
             for i, run in enumerate(clean_runs(cluster, rng, faults, options.runs)):
                 print(f"{i}: {run.fault}, {judge.judge(run)}, {run.errors}", flush=True)
         judge.report()
