@@ -12,7 +12,6 @@
 #include "core/text/hash.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
-#include "helio/proactor/proactor.h"
 
 namespace dfly {
 
@@ -207,16 +206,6 @@ void ShardSnapshot::NoteBytes() {
 
 // ------------------------------------------------------------------------------------- the walk
 
-namespace {
-
-// What the thread was asked to do so far.
-uint64_t ThreadEvents() {
-  const helio::ProactorStats& stats = helio::Proactor::Current()->stats();
-  return stats.completions + stats.messages;
-}
-
-}  // namespace
-
 void ShardSnapshot::Walk(const Cell& cell) {
   uint32_t cursor = 0;
   do {
@@ -245,12 +234,7 @@ void ShardSnapshot::MayRest() {
   const uint64_t worked_ns = now_ns - work_begin_ns_;
   if (worked_ns < sizes_.work_ns) return;
   const helio::BoundedWait wait(kSnapshotFile);
-  const uint64_t rest_ns = 2 * std::min(worked_ns, 4 * sizes_.work_ns);
-  helio::this_fiber::SleepForNanos(rest_ns);
-  // Of its own there is an event for many rests.
-  const uint64_t events = ThreadEvents();
-  if (events != events_seen_) helio::this_fiber::SleepForNanos(rest_ns);
-  events_seen_ = ThreadEvents();
+  helio::this_fiber::SleepForNanos(2 * std::min(worked_ns, 4 * sizes_.work_ns));
   work_begin_ns_ = helio::MonotonicNanos();
 }
 

@@ -189,7 +189,6 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
   std::deque<Urgent> urgent_;
   std::vector<Current*> currents_;
   uint64_t work_begin_ns_ = 0;  // since the last rest
-  uint64_t events_seen_ = 0;    // ThreadEvents at its end
 
   ShardSnapshotStats stats_;
 };

@@ -17,9 +17,8 @@ struct SnapshotSizes {
   size_t slice = 16 * 1024;    // what is serialized before others have their turn: some 10 us
   // More than that, with what changes have added, is too much; see ShardSnapshot::OnBehind.
   size_t behind = SIZE_MAX;
-  // After so much work the fiber rests twice as long, and four times as long while its thread has
-  // something else to do: requests wait for it, and where threads that are busy are more than the
-  // cores, the kernel lets others wait for milliseconds. 0: never.
+  // After so much work the fiber rests twice as long: where threads that are busy are more than
+  // the cores, the kernel lets others wait for milliseconds. 0: never.
   uint64_t work_ns = 0;
 };
 

@@ -401,7 +401,7 @@ def synchronous_cluster(directory, replicas, is_fenced=False):
     fence = {"fence_without_sentinels": 2, "fence_ms": FENCE_MS} if is_fenced else {}
     return Cluster(
         directory,
-        replicas=max(2, replicas + 1),
+        replicas=replicas + 1,
         down_after_ms=DOWN_AFTER_MS,
         ack_timeout=ACK_TIMEOUT_MS,
         min_replicas_to_ack=replicas,

@@ -15,7 +15,7 @@ from failover.failover import FAILOVER_S, NAME, Cluster, lose
 from failover.marks import MARKS
 from harness.npm import node_path
 from harness.seeds import new_seed
-from harness.server import BINARY, PATIENCE_S, wait_until
+from harness.server import PATIENCE_S, wait_until
 
 pytestmark = [
     *MARKS,
@@ -28,14 +28,9 @@ pytestmark = [
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def synchronous_flags():
-    helps = subprocess.run([BINARY, "--helpfull"], capture_output=True, text=True).stdout
-    return {"min_replicas_to_ack": 1} if "--min_replicas_to_ack" in helps else {}
-
-
 @pytest.fixture
 def cluster(tmp_path):
-    with Cluster(tmp_path, **synchronous_flags()) as cluster:
+    with Cluster(tmp_path, min_replicas_to_ack=1) as cluster:
         yield cluster
 
 
@@ -84,8 +79,7 @@ def test_bullmq(cluster, tmp_path, fault):
     result = json.loads((tmp_path / "out").read_text().splitlines()[-1])
     print(result)
     assert result["answered"] > 400 and result["done"] > 400
-    if synchronous_flags():
-        assert result["lost"] == []
+    assert result["lost"] == []
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop"])
@@ -128,5 +122,4 @@ def test_sidekiq(cluster, tmp_path, fault):
     print({"added": count_lines(added), "lost": len(lost)})
     # A job that Sidekiq has taken by BRPOP is nowhere else until it is done: whose reply is lost
     # with the primary is lost, too. Each thread may have one.
-    if synchronous_flags():
-        assert len(lost) <= threads
+    assert len(lost) <= threads

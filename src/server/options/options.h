@@ -74,7 +74,7 @@ struct PersistenceOptions {
 
   // Tests have others of these.
   FileLayer* files = &SystemFiles();
-  SnapshotSizes sizes = {.work_ns = 25'000};
+  SnapshotSizes sizes = {.work_ns = 100'000};
   // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
   // or after so long.
   uint64_t script_wait_ns = 60'000'000'000;
