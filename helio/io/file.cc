@@ -162,11 +162,13 @@ int64_t Perform(Prepare prepare, Call call) {
 
 }  // namespace
 
-File::File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), is_direct_(other.is_direct_) {}
 
 File& File::operator=(File&& other) noexcept {
   DCHECK(!is_open());
   fd_ = std::exchange(other.fd_, -1);
+  is_direct_ = other.is_direct_;
   return *this;
 }
 
@@ -180,12 +182,23 @@ std::error_code File::Open(const std::string& path, int flags, mode_t mode) {
   const int64_t result = Perform(
       [&](io_uring_sqe* sqe) { io_uring_prep_openat(sqe, AT_FDCWD, path.c_str(), flags, mode); },
       [&] { return open(path.c_str(), flags, mode); });
-  if (result >= 0) fd_ = static_cast<int>(result);
-  return ErrorOf(result);
+  if (result == -EINVAL && (flags & O_DIRECT) != 0) return Open(path, flags & ~O_DIRECT, mode);
+  if (result < 0) return ErrorOf(result);
+  fd_ = static_cast<int>(result);
+  is_direct_ = (flags & O_DIRECT) != 0;
+  return {};
+}
+
+bool File::ShouldTryCached(int64_t result, bool* is_again) const {
+  if (result != -EINVAL || !is_direct_ || *is_again) return false;
+  *is_again = true;
+  const int flags = fcntl(fd_, F_GETFL);
+  return flags >= 0 && fcntl(fd_, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
 std::error_code File::ReadAt(uint64_t offset, char* out, size_t size, size_t* read) const {
   *read = 0;
+  bool is_again = false;
   while (*read < size) {
     char* const to = out + *read;
     const size_t count = std::min(size - *read, kTransferMax);
@@ -195,6 +208,7 @@ std::error_code File::ReadAt(uint64_t offset, char* out, size_t size, size_t* re
           io_uring_prep_read(sqe, fd_, to, static_cast<unsigned>(count), from);
         },
         [&] { return pread(fd_, to, count, static_cast<off_t>(from)); });
+    if (ShouldTryCached(result, &is_again)) continue;
     if (result <= 0) return ErrorOf(result);
     *read += static_cast<size_t>(result);
   }
@@ -202,6 +216,7 @@ std::error_code File::ReadAt(uint64_t offset, char* out, size_t size, size_t* re
 }
 
 std::error_code File::WriteAt(uint64_t offset, std::string_view bytes) const {
+  bool is_again = false;
   while (!bytes.empty()) {
     const size_t count = std::min(bytes.size(), kTransferMax);
     const int64_t result = Perform(
@@ -209,6 +224,7 @@ std::error_code File::WriteAt(uint64_t offset, std::string_view bytes) const {
           io_uring_prep_write(sqe, fd_, bytes.data(), static_cast<unsigned>(count), offset);
         },
         [&] { return pwrite(fd_, bytes.data(), count, static_cast<off_t>(offset)); });
+    if (ShouldTryCached(result, &is_again)) continue;
     if (result < 0) return ErrorOf(result);
     if (result == 0) return ErrorOf(-EIO);  // a device that takes nothing would keep us for ever
     bytes.remove_prefix(static_cast<size_t>(result));
@@ -219,6 +235,7 @@ std::error_code File::WriteAt(uint64_t offset, std::string_view bytes) const {
 
 File::WriteResult File::WriteAndSync(uint64_t offset, std::span<iovec> pieces, bool sync) const {
   pieces = Behind(pieces, 0);
+  bool is_again = false;
   bool is_synced = false;
   while (!pieces.empty()) {
     const std::span<iovec> part = pieces.first(std::min<size_t>(pieces.size(), IOV_MAX));
@@ -227,7 +244,7 @@ File::WriteResult File::WriteAndSync(uint64_t offset, std::span<iovec> pieces, b
     if (result.synced < 0 && result.synced != -ECANCELED && result.synced != -EINTR) {
       return {.error = ErrorOf(result.synced), .sync_failed = true};
     }
-    if (result.written == -EINTR) continue;
+    if (result.written == -EINTR || ShouldTryCached(result.written, &is_again)) continue;
     if (result.written < 0) return {.error = ErrorOf(result.written)};
     if (result.written == 0) return {.error = ErrorOf(-EIO)};  // as in WriteAt
     pieces = Behind(pieces, static_cast<size_t>(result.written));

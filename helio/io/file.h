@@ -33,8 +33,11 @@ class File {
   // Closes what is still open, then blocking the thread and forgetting the error: call Close().
   ~File();
 
-  // `flags` as for open(2): O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC, O_DIRECT ...; O_CLOEXEC is
-  // added. REQUIRES: this is not open.
+  // `flags` as for open(2): O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC ...; O_CLOEXEC is added.
+  // O_DIRECT is a wish: a file system that has it not opens the file without. If a read or a write
+  // is refused, because its place or its memory is not aligned, then it and all later ones go
+  // through the page cache.
+  // REQUIRES: this is not open.
   [[nodiscard]] std::error_code Open(const std::string& path, int flags, mode_t mode = 0644);
 
   // Fills [out, out + size) from `offset` on; `*read` is less than `size` only at the file's end.
@@ -66,7 +69,12 @@ class File {
   int fd() const { return fd_; }
 
  private:
+  // A read or a write has ended with `result`. True: it may do better without O_DIRECT, which the
+  // file has no longer. `*is_again` is the operation's own, and false before its first try.
+  bool ShouldTryCached(int64_t result, bool* is_again) const;
+
   int fd_ = -1;
+  bool is_direct_ = false;  // it was opened with O_DIRECT
 };
 
 }  // namespace helio

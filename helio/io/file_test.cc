@@ -108,6 +108,49 @@ TEST_P(FileTest, ErrorsAreTheKernels) {
   });
 }
 
+TEST_P(FileTest, WhatDirectIoRefusesGoesThroughThePageCache) {
+  InFiber([&] {
+    File file = MustOpen(Path(), O_RDWR | O_CREAT | O_DIRECT);
+    struct alignas(4096) Memory {
+      char bytes[3 * 4096];
+    };
+    const auto memory = std::make_unique<Memory>();
+    std::string model(2 * 4096, 'a');
+    model.copy(memory->bytes, model.size());
+    ASSERT_FALSE(file.WriteAt(0, {memory->bytes, model.size()}));
+    const bool was_direct = (fcntl(file.fd(), F_GETFL) & O_DIRECT) != 0;
+
+    // Neither place, length nor memory are aligned.
+    std::string piece(1001, 'b');
+    std::vector<iovec> pieces = {{piece.data(), 500}, {piece.data() + 500, 501}};
+    const File::WriteResult result = file.WriteAndSync(model.size() - 7, pieces, true);
+    ASSERT_FALSE(result.error) << result.error.message();
+    model.replace(model.size() - 7, 7, piece);
+    EXPECT_EQ(MustRead(file, 0, model.size() + 1), model);
+    ASSERT_FALSE(file.WriteAt(model.size(), "ccc"));
+    model += "ccc";
+    EXPECT_EQ(MustRead(file, 1, model.size()), model.substr(1));
+    if (was_direct) {
+      EXPECT_EQ(fcntl(file.fd(), F_GETFL) & O_DIRECT, 0);
+    }
+
+    // An error of another kind stays one.
+    File read_only = MustOpen(Path(), O_RDONLY | O_DIRECT);
+    EXPECT_EQ(read_only.WriteAt(3, "x"), std::errc::bad_file_descriptor);
+    EXPECT_EQ(MustRead(read_only, 3, model.size()), model.substr(3));
+    EXPECT_FALSE(read_only.Close());
+    EXPECT_FALSE(file.Close());
+  });
+}
+
+TEST_P(FileTest, AFileSystemWithoutDirectIoOpensWithout) {
+  InFiber([&] {
+    File file = MustOpen("/proc/self/status", O_RDONLY | O_DIRECT);
+    EXPECT_EQ(MustRead(file, 0, 5), "Name:");
+    EXPECT_FALSE(file.Close());
+  });
+}
+
 TEST_P(FileTest, AFullDeviceIsAnErrorAndNotALoop) {
   InFiber([&] {
     File file = MustOpen("/dev/full", O_WRONLY);

@@ -25,24 +25,20 @@ constexpr size_t kFillStep = 128 * 1024;
 // Longer appends with a reserve are several writes.
 constexpr size_t kBufferMax = 1024 * 1024;
 
-struct alignas(kAppendBlockSize) Block {
-  char bytes[kAppendBlockSize];
-};
-
-uint64_t BlockBegin(uint64_t offset) { return offset / kAppendBlockSize * kAppendBlockSize; }
-uint64_t BlockEnd(uint64_t offset) { return BlockBegin(offset + kAppendBlockSize - 1); }
+uint64_t BlockBegin(uint64_t offset) { return offset / kFileBlockSize * kFileBlockSize; }
+uint64_t BlockEnd(uint64_t offset) { return BlockBegin(offset + kFileBlockSize - 1); }
 
 // Where the block of the write ends whose content ends at `end`: with room for lines of filler.
 uint64_t FillEnd(uint64_t end) {
   const uint64_t block_end = BlockEnd(end);
   const bool is_short = block_end > end && block_end - end < kFillerLineMin;
-  return is_short ? block_end + kAppendBlockSize : block_end;
+  return is_short ? block_end + kFileBlockSize : block_end;
 }
 
 // Filler for kFillStep bytes.
-const std::vector<Block>& FillerBlocks() {
-  static const std::vector<Block> blocks = [] {
-    std::vector<Block> made(kFillStep / kAppendBlockSize);
+const std::vector<FileBlock>& FillerBlocks() {
+  static const std::vector<FileBlock> blocks = [] {
+    std::vector<FileBlock> made(kFillStep / kFileBlockSize);
     WriteFiller(made.front().bytes, kFillStep);
     return made;
   }();
@@ -86,9 +82,9 @@ class GrowingFile final : public AppendFile {
 
   // With sync_mutex_ held, but for Open. Resizes the file to `size` if it may be longer.
   std::error_code Cut(uint64_t size);
-  std::error_code CutAndSync(uint64_t size, const Block* last_block);
+  std::error_code CutAndSync(uint64_t size, const FileBlock* last_block);
   // The block that `size` is in, up to there.
-  std::error_code ReadBlock(uint64_t size, Block* block);
+  std::error_code ReadBlock(uint64_t size, FileBlock* block);
 
   BlockFile::WriteResult WriteGathered(std::span<const std::string_view> pieces, bool sync);
   BlockFile::WriteResult WriteBlocks(std::span<const std::string_view> pieces, uint64_t end,
@@ -114,10 +110,10 @@ class GrowingFile final : public AppendFile {
   bool has_rest_ = false;  // of a failed append, behind the content
 
   // Only with a reserve.
-  Block last_block_;             // what the content has in its last, incomplete block
-  std::vector<Block> buffer_;    // of one write
-  uint64_t write_end_ = 0;       // of the last write; 0: the file was cut
-  uint64_t fill_from_size_ = 0;  // nothing is filled before the content is so long
+  FileBlock last_block_;           // what the content has in its last, incomplete block
+  std::vector<FileBlock> buffer_;  // of one write
+  uint64_t write_end_ = 0;         // of the last write; 0: the file was cut
+  uint64_t fill_from_size_ = 0;    // nothing is filled before the content is so long
   helio::Fiber filling_fiber_;
   std::atomic<bool> is_filling_{false};
   std::atomic<bool> stop_filling_{false};
@@ -171,7 +167,7 @@ BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view
   write_end_ = write_end;
   // What is filled meanwhile would go over this.
   if (write_end > file_end_) StopFilling();
-  const size_t count = std::min<uint64_t>(write_end - begin, kBufferMax) / kAppendBlockSize;
+  const size_t count = std::min<uint64_t>(write_end - begin, kBufferMax) / kFileBlockSize;
   if (buffer_.size() < count) buffer_.resize(count);
   char* const buffer = buffer_.front().bytes;
 
@@ -187,11 +183,11 @@ BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view
   BlockFile::WriteResult result;
   const auto add = [&](std::string_view bytes) {
     while (!bytes.empty()) {
-      if (used == count * kAppendBlockSize) {
+      if (used == count * kFileBlockSize) {
         result = write(false);
         if (result.error) return false;
       }
-      const size_t taken = std::min(bytes.size(), count * kAppendBlockSize - used);
+      const size_t taken = std::min(bytes.size(), count * kFileBlockSize - used);
       std::memcpy(buffer + used, bytes.data(), taken);
       used += taken;
       bytes.remove_prefix(taken);
@@ -200,7 +196,7 @@ BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view
   };
 
   file_end_ = std::max<uint64_t>(file_end_, write_end);
-  char filler[kAppendBlockSize + kFillerLineMin];
+  char filler[kFileBlockSize + kFillerLineMin];
   WriteFiller(filler, write_end - end);
   const bool is_added = add({last_block_.bytes, size() - begin}) &&
                         std::ranges::all_of(pieces, add) && add({filler, write_end - end});
@@ -232,11 +228,11 @@ void GrowingFile::KeepLastBlock(std::span<const std::string_view> pieces, uint64
   }
 }
 
-std::error_code GrowingFile::ReadBlock(uint64_t size, Block* block) {
+std::error_code GrowingFile::ReadBlock(uint64_t size, FileBlock* block) {
   const uint64_t begin = BlockBegin(size);
   if (size == begin) return {};
   size_t read = 0;
-  if (auto error = file_->Read(begin, block->bytes, kAppendBlockSize, &read)) return error;
+  if (auto error = file_->Read(begin, block->bytes, kFileBlockSize, &read)) return error;
   if (read < size - begin)
     return std::make_error_code(std::errc::io_error);  // it was cut by others
   return {};
@@ -302,7 +298,7 @@ std::error_code GrowingFile::Cut(uint64_t size) {
   return {};
 }
 
-std::error_code GrowingFile::CutAndSync(uint64_t size, const Block* last_block) {
+std::error_code GrowingFile::CutAndSync(uint64_t size, const FileBlock* last_block) {
   if (auto error = Cut(size)) return error;
   if (last_block != nullptr) last_block_ = *last_block;
   size_ = size;
@@ -322,7 +318,7 @@ std::error_code GrowingFile::Truncate(uint64_t size) {
   // The sync that this has waited for has failed: another one would find nothing to write.
   if (is_broken() && size > synced_size()) return broken_error();
   if (reserve_bytes_ == 0 || size == this->size()) return CutAndSync(size, nullptr);
-  Block last_block;
+  FileBlock last_block;
   if (auto error = ReadBlock(size, &last_block)) return error;
   return CutAndSync(size, &last_block);
 }

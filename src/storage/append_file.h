@@ -45,7 +45,11 @@ class BlockFile {
 
 // Every write of a file with a reserve begins and ends at a multiple of it, in the file and in
 // memory: what O_DIRECT wants, and no more than a disk writes at once.
-constexpr size_t kAppendBlockSize = 4096;
+constexpr size_t kFileBlockSize = 4096;
+
+struct alignas(kFileBlockSize) FileBlock {
+  char bytes[kFileBlockSize];
+};
 
 // `file` is `file_size` bytes long, of which `size` are content. The rest as FileLayer::OpenAppend.
 [[nodiscard]] std::error_code MakeAppendFile(std::unique_ptr<BlockFile> file, uint64_t file_size,

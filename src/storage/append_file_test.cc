@@ -236,7 +236,7 @@ TEST_P(AppendFileTest, AnAppendThatFailsHalfwayLeavesTheContent) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   // Of whole blocks: what an O_DIRECT write has left would else begin within one.
-  const rlimit low{50 * kAppendBlockSize, before.rlim_max};
+  const rlimit low{50 * kFileBlockSize, before.rlim_max};
   InFiber([&] {
     std::unique_ptr<AppendFile> file = MustOpen(0);
     std::string model(100'000, 'a');
@@ -306,6 +306,55 @@ TEST_P(AppendFileTest, DirectoriesAreMadeOnce) {
               std::errc::no_such_file_or_directory);
     EXPECT_EQ(rmdir((directory_ + "/d").c_str()), 0);
   });
+}
+
+// Pieces of `piece` bytes, `size` in all.
+std::error_code WriteOutput(const std::string& path, size_t size, size_t piece,
+                            std::string* content) {
+  std::unique_ptr<OutputFile> file;
+  if (auto error = SystemFiles().Create(path, &file)) return error;
+  helio::Random random(size);
+  content->clear();
+  for (size_t i = 0; i < size; ++i) content->push_back(static_cast<char>(random.Next()));
+  std::error_code error;
+  for (std::string_view rest = *content; !rest.empty() && !error;) {
+    error = file->Write(rest.substr(0, piece));
+    rest.remove_prefix(std::min(piece, rest.size()));
+  }
+  const std::error_code close_error = file->SyncAndClose();
+  return error ? error : close_error;
+}
+
+TEST_P(AppendFileTest, AnOutputIsWhatWasWritten) {
+  InFiber([&] {
+    constexpr size_t kWrite = 256 * 1024;
+    for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097},
+                              kWrite - 1, kWrite, kWrite + 1, 3 * kWrite + 4099}) {
+      for (const size_t piece : {size_t{777}, size_t{4096}, 2 * kWrite + 5}) {
+        std::string content;
+        ASSERT_FALSE(WriteOutput(Path(), size, piece, &content));
+        ASSERT_TRUE(ReadAll(&SystemFiles(), Path()) == content) << size << " by " << piece;
+      }
+    }
+  });
+}
+
+TEST_P(AppendFileTest, AnOutputWithoutRoomFails) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit low{100'001, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  InFiber([&] {
+    std::string content;
+    EXPECT_FALSE(WriteOutput(Path(), 100'001, 1000, &content));
+    EXPECT_TRUE(ReadAll(&SystemFiles(), Path()) == content);
+    // When it is closed, and before.
+    for (const size_t size : {100'002, 1'000'000}) {
+      EXPECT_EQ(WriteOutput(Path(), size, 1000, &content), std::errc::file_too_large) << size;
+    }
+  });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 // Files in memory: every call may fail.

@@ -6,8 +6,8 @@
              bytes, and as many SETs of random keys behind it; ours with two threads
   rewrite    seconds of BGREWRITEAOF of --keys keys while --rate SETs a second come in, and the most
              that the process grows by (redis-server: what copy-on-write cost, as it tells)
-  reads      p99 of GETs, --rate a second in all, while 50 connections write as fast as they can
-             with appendfsync always; ratio to the same without a log
+  reads      p99 of the probe (latency_probe.py) beside --rate GETs a second, while 50 connections
+             write as fast as they can with appendfsync always; ratio to the same without a log
   reads while a rewrite runs
              the same with --rate SETs a second and one rewrite after another; ratio to without
 """
@@ -20,6 +20,7 @@ import time
 
 import side_by_side
 from compare import BenchError, Connection
+from latency_probe import ReadLatency
 from snapshots import CONNECTIONS, FreeServer
 
 WRITERS = 50
@@ -101,27 +102,21 @@ def rewrite(kind, options, grown):
         return seconds
 
 
-def get_p99_ms(server, options):
-    rate = f"--qps={options.rate / CONNECTIONS}"
-    report = server.load("--ratio=0:1", rate, f"--test_time={options.seconds}")
-    return report["latency_us"]["p99"] / 1000
-
-
-def p99_beside_writers(kind, options, policy):
+def latency_beside_writers(kind, options, policy):
     with filled(kind, options, policy=policy) as server:
         # Longer than the reads take: they are what is measured.
         writer = threading.Thread(target=server.write_all_the_time, args=(options.seconds + 2,))
         writer.start()
         time.sleep(1)
-        p99 = get_p99_ms(server, options)
+        latency = ReadLatency(server, options)
         writer.join()
-        return p99
+        return latency
 
 
 def reads(kind, options, details):
-    pair = [p99_beside_writers(kind, options, policy) for policy in ("", "always")]
+    pair = [latency_beside_writers(kind, options, policy) for policy in ("", "always")]
     details.setdefault(kind, []).append(pair)
-    return pair[1] / pair[0]
+    return pair[1].probe / pair[0].probe
 
 
 def reads_while_rewriting(kind, options, details):
@@ -139,15 +134,15 @@ def reads_while_rewriting(kind, options, details):
 
         writer = threading.Thread(target=write)
         writer.start()
-        without = get_p99_ms(server, options)
+        without = ReadLatency(server, options)
         rewriter = threading.Thread(target=rewrite_again)
         rewriter.start()
-        during = get_p99_ms(server, options)
+        during = ReadLatency(server, options)
         over.set()
         writer.join()
         rewriter.join()
         details.setdefault(kind, []).append([without, during])
-        return during / without
+        return during.probe / without.probe
 
 
 def main():
@@ -173,7 +168,7 @@ def main():
             row([f"{name}: p99 with / without"], lambda kind: measure(kind, options, details), None,
                 options, 2)
             for kind, pairs in details.items():
-                texts = [f"{a:.2f} -> {b:.2f}" for a, b in pairs]
+                texts = [f"{a} -> {b}" for a, b in pairs]
                 print(f"  p99 in ms, {kind}: {', '.join(texts)}")
 
 

@@ -12,9 +12,9 @@ cores but where it says otherwise.
   copy       seconds of a full copy of --keys keys of 16+32 bytes; how much the primary grows
              (the others: with the child of their fork)
   latency during copies
-             p99 of GETs, --rate a second in all, while one copy follows the other, and its ratio
-             to that without. The replica runs when no other process wants its core (SCHED_IDLE):
-             it would be on another machine
+             p99 of the probe (latency_probe.py) beside --rate GETs a second, while one copy follows
+             the other, and its ratio to that without. The replica runs when no other process
+             wants its core (SCHED_IDLE): it would be on another machine
   acks       SETs a second of 50 connections with min-replicas-to-ack 1, as a part of those without
              replicas; the others have no such setting, so their columns are 1. Below: the same part
              with a replica that nobody waits for, as it needs cores, too
@@ -33,7 +33,8 @@ import time
 
 import side_by_side
 from compare import LOAD_CORE, SERVER_CORE, BenchError, Connection
-from snapshots import CONNECTIONS, FreeServer, p99_ms
+from latency_probe import ReadLatency
+from snapshots import CONNECTIONS, FreeServer
 
 WRITERS = 50
 
@@ -199,20 +200,20 @@ def latency(kind, options, details):
     try:
         primary.fill()
         replica.yield_to_others()
-        without = p99_ms(primary, "0:1", options)
+        without = ReadLatency(primary, options)
         copier = threading.Thread(target=copy)
         copier.start()
         try:
-            during = p99_ms(primary, "0:1", options)
+            during = ReadLatency(primary, options)
         finally:
             over.set()
             copier.join()
         if int(primary.info()["sync_full"]) < len(copies):
             raise BenchError("a copy was not a full one")
         details.setdefault(kind, []).append(
-            f"p99 {without:.2f} -> {during:.2f} ms, {len(copies)} copies"
+            f"p99 {without} -> {during} ms, {len(copies)} copies"
         )
-        return during / without
+        return during.probe / without.probe
     finally:
         primary.stop()
         replica.stop()

@@ -392,7 +392,7 @@ std::optional<bool> LogReader::EndsWithoutFiller(uint64_t at) {
 }
 
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
-  if (filler_end_ % kAppendBlockSize != 0) return false;
+  if (filler_end_ % kFileBlockSize != 0) return false;
   if (filler_end_ > 0) {
     if (!Fetch(at, kMultiSelect.size(), size_)) return std::nullopt;
     const std::string_view first = Window(at, size_);
