@@ -19,7 +19,7 @@ from test_replicas import (
     other_server,
 )
 
-from harness.log_files import incremental_files
+from harness.log_files import incremental_files, manifest_path
 from harness.resp import OK, Status
 from harness.server import PATIENCE_S, REFERENCE, stopped, wait_until
 
@@ -149,8 +149,7 @@ def test_who_was_away_for_long_goes_on_from_the_files(primary, tmp_path, binary,
 
 def test_a_replica_catches_up_while_others_write(primary, start_server):
     """Files end, and others begin, while it reads them."""
-    # A rewrite by itself would take away what the replica lacks.
-    server = primary(repl_backlog_size="16kb", auto_aof_rewrite_percentage=0)
+    server = primary(repl_backlog_size="16kb")
     follower = start_server(proactor_threads=2)
     with server.connect() as c, follower.connect() as replica:
         replica.process = follower.process
@@ -180,6 +179,7 @@ def test_a_replica_catches_up_while_others_write(primary, start_server):
                     lambda policy=policy: c.call("CONFIG", "SET", "appendfsync", policy) == OK,
                     what="a new policy",
                 )
+                c.call("BGREWRITEAOF")  # an error while one is under way
             await_online(c)
         finally:
             stop.set()
@@ -190,34 +190,132 @@ def test_a_replica_catches_up_while_others_write(primary, start_server):
         assert copies(c) == (1, 1)
 
 
+def rewrite(c):
+    assert c.call("BGREWRITEAOF") == Status("Background append only file rewriting started")
+    wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0")
+
+
+def write_and_rewrite(c, rounds=3):
+    for i in range(rounds):
+        for k in range(10):
+            assert c.call("SET", f"key{i}.{k}", "v" * 40_000) == OK
+        rewrite(c)
+
+
+def replaced_bytes(c):
+    return int(c.info("persistence")["aof_history_bytes"])
+
+
 def test_files_of_the_history_count(primary, tmp_path):
-    server = primary(aof_history="1h", repl_backlog_size="16kb")
+    server = primary(aof_history="1h", repl_backlog_size="16kb", absent_replica_log_limit=0)
     with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
         follow(replica, server)
         await_replica(c)
         with away(c, replica):
-            for i in range(3):
-                for k in range(10):
-                    assert c.call("SET", f"key{i}.{k}", "v" * 40_000) == OK
-                assert c.call("BGREWRITEAOF") == Status(
-                    "Background append only file rewriting started"
-                )
-                wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0")
+            write_and_rewrite(c)
         await_replica(c)
         assert_same(c, replica)
         assert copies(c) == (1, 1)
 
 
-def test_what_a_rewrite_has_removed_needs_a_copy(primary, tmp_path):
+def test_what_an_absent_replica_needs_is_kept(primary, tmp_path):
+    server = primary(repl_backlog_size="16kb")
+    with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
+        follow(replica, server)
+        await_replica(c)
+        for away_before in range(2):
+            rewrite(c)
+            wait_until(lambda: replaced_bytes(c) == 0, what="the replica's acknowledgement")
+            with away(c, replica):
+                write_and_rewrite(c)
+                assert replaced_bytes(c) > 1_200_000
+            await_replica(c)
+            assert_same(c, replica)
+            assert copies(c) == (1, away_before + 1)
+            wait_until(lambda: replaced_bytes(c) == 0, what="nothing that nobody needs")
+            assert len(incremental_files(server.dir)) == 1
+            assert "type h" not in open(manifest_path(server.dir)).read()
+
+
+def test_what_a_replica_that_hangs_needs_is_kept(primary, tmp_path):
+    """Rewrites while it is still connected count, too."""
+    server = primary(repl_backlog_size="16kb")
+    with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
+        follow(replica, server)
+        await_replica(c)
+        with stopped(replica.process):
+            write_and_rewrite(c)
+            assert replaced_bytes(c) > 1_200_000
+            assert c.call("CLIENT", "KILL", "TYPE", "replica") == 1
+            wait_until(lambda: c.info("replication")["connected_slaves"] == "0")
+        await_replica(c)
+        assert_same(c, replica)
+        assert copies(c) == (1, 1)
+        wait_until(lambda: replaced_bytes(c) == 0, what="nothing that nobody needs")
+
+
+def test_the_log_keeps_files_for_who_lacks_most(primary, tmp_path, start_server):
+    server = primary(repl_backlog_size="16kb")
+    follower = start_server(proactor_threads=2)
+    with server.connect() as c, follower.connect() as other:
+        other.process = follower.process
+        follow(other, server)
+        await_replica(c)
+        with other_server(REDIS_7, tmp_path) as replica:
+            follow(replica, server)
+            wait_until(lambda: "state=online" in c.info("replication").get("slave1", ""))
+            with stopped(replica.process), stopped(other.process):
+                assert c.call("CLIENT", "KILL", "TYPE", "replica") == 2
+                wait_until(lambda: c.info("replication")["connected_slaves"] == "0")
+                write_and_rewrite(c)
+            wait_until(lambda: copies(c) == (2, 2), what="both without a copy")
+            wait_until(lambda: "state=online" in c.info("replication").get("slave1", ""))
+            call_all(c, ["SET last v"])
+            for each in (replica, other):
+                wait_until(lambda each=each: each.call("GET", "last") == b"v")
+                assert_same(c, each)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"absent_replica_log_limit": 0}, {"absent_replica_log_limit": "500kb"}]
+)
+def test_what_was_not_kept_needs_a_copy(primary, tmp_path, flags):
+    server = primary(repl_backlog_size="16kb", **flags)
+    with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
+        follow(replica, server)
+        await_replica(c)
+        with away(c, replica):
+            write_and_rewrite(c)
+            assert replaced_bytes(c) < 500_000
+        await_replica(c)
+        assert_same(c, replica)
+        assert copies(c) == (2, 0)
+
+
+def test_nothing_is_kept_for_ever(primary, tmp_path):
+    server = primary(repl_backlog_size="16kb", repl_backlog_ttl=1)
+    with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
+        follow(replica, server)
+        await_replica(c)
+        with away(c, replica):
+            wait_until(lambda: "has been away for 1 seconds" in server.log())
+            write_and_rewrite(c)
+            assert replaced_bytes(c) == 0
+        await_replica(c)
+        assert_same(c, replica)
+        assert copies(c) == (2, 0)
+
+
+def test_a_new_limit_counts_at_once(primary, tmp_path):
     server = primary(repl_backlog_size="16kb")
     with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
         follow(replica, server)
         await_replica(c)
         with away(c, replica):
-            for k in range(10):
-                assert c.call("SET", f"key{k}", "v" * 40_000) == OK
-            assert c.call("BGREWRITEAOF") == Status("Background append only file rewriting started")
-            wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0")
+            write_and_rewrite(c)
+            assert replaced_bytes(c) > 1_200_000
+            assert c.call("CONFIG", "SET", "absent_replica_log_limit", "0") == OK
+            wait_until(lambda: replaced_bytes(c) == 0, what="no more of it")
         await_replica(c)
         assert_same(c, replica)
         assert copies(c) == (2, 0)

@@ -18,9 +18,8 @@ cores but where it says otherwise.
   acks       SETs a second of 50 connections with min-replicas-to-ack 1, as a part of those without
              replicas; the others have no such setting, so their columns are 1. Below: the same part
              with a replica that nobody waits for, as it needs cores, too
-  away       a replica is stopped for --away seconds of --rate SETs a second, with the log on (and
-             aof_history, as the log is rewritten meanwhile): the seconds until it has all, and by
-             how many full and partial copies. One round
+  away       a replica is stopped for --away seconds of --rate SETs a second, with the log on: the
+             seconds until it has all, and by how many full and partial copies. One round
 """
 
 import contextlib
@@ -221,8 +220,6 @@ def latency(kind, options, details):
 
 def away(kind, options, details):
     with pair(kind, options, threads=2) as (primary, replica):
-        if kind == "ours":
-            primary.call("CONFIG", "SET", "aof-history", "1h")
         primary.call("CONFIG", "SET", "appendonly", "yes")
         before = primary.info()
         replica.process.send_signal(signal.SIGSTOP)

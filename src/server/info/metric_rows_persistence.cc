@@ -223,7 +223,9 @@ constexpr MetricRow kPersistence[] = {
      .prom = "aof_history_bytes",
      .unit = MetricUnit::kBytes,
      .place = 931,
-     .help = "Bytes of what rewrites have replaced and `--aof_history` keeps.",
+     .help =
+         "Bytes of what rewrites have replaced and is kept: by `--aof_history`, or for replicas "
+         "that have left.",
      .value = WithLog<&AppendLogFacts::history_bytes>},
     {.info = "aof_history_oldest",
      .prom = "aof_history_oldest_timestamp_seconds",

@@ -94,7 +94,8 @@ struct LogOptions {
 
   // With a history, too: it is of no use without times.
   bool writes_timestamps() const { return has_timestamps || history_s > 0; }
-  uint64_t buffer_limit = 0;  // bytes that are not on the disk yet; 0: no limit
+  uint64_t buffer_limit = 0;          // bytes that are not on the disk yet; 0: no limit
+  uint64_t absent_replica_bytes = 0;  // of what is kept for replicas that have left
 };
 
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).

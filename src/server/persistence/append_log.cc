@@ -335,15 +335,16 @@ void AppendLog::SetRules(const LogOptions& options) {
   options_.rewrite_percentage = options.rewrite_percentage;
   options_.rewrite_min_bytes = options.rewrite_min_bytes;
   options_.has_timestamps = options.has_timestamps;
+  options_.absent_replica_bytes = options.absent_replica_bytes;
   const bool had_history = std::exchange(options_.history_s, options.history_s) > 0;
   const bool has_history = options_.history_s > 0;
   if (!is_on()) return;
   const helio::BoundedWait wait(kLogWrite);
   writer_->SetTimestamps(options_.writes_timestamps());
   SetRewriteLimit(bytes_at_rewrite_);
-  if (has_history == had_history) return;
-  ChangeHistory([this](LogDirectory& directory) {
-    directory.SetKeepsHistory(options_.history_s > 0);  // of the last one of several
+  ChangeHistory([this, is_switched = has_history != had_history](LogDirectory& directory) {
+    directory.SetHold(Hold());  // of the last one of several, as what follows
+    if (is_switched) directory.SetKeepsHistory(options_.history_s > 0);
   });
 }
 
@@ -426,6 +427,7 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
     if (!stream_.journal()->Flush()) return "the log was stopped";
     if (auto error = writer_->FinishNewFile(&seq)) return error.message();
   }
+  writer_->WithDirectory([this](LogDirectory& directory) { directory.set_hold(Hold()); });
   if (auto error = writer_->FinishBase(seq)) return error.message();
   return "";
 }
@@ -453,6 +455,7 @@ std::vector<std::string> AppendLog::StreamFiles() {
   std::vector<std::string> paths;
   if (!is_on()) return paths;
   writer_->WithDirectory([&paths](const LogDirectory& directory) {
+    for (const std::string& name : directory.held().names) paths.push_back(directory.Path(name));
     for (const LogHistoryEntry& entry : directory.history()) {
       for (const ManifestFile& file : entry.log.incrementals) {
         paths.push_back(HistoryPath(directory.path(), entry.number, file.name));
@@ -463,6 +466,17 @@ std::vector<std::string> AppendLog::StreamFiles() {
     }
   });
   return paths;
+}
+
+LogDirectory::StreamHold AppendLog::Hold() const {
+  return {.from = needed_from_ ? needed_from_() : UINT64_MAX,
+          .bytes_max = options_.absent_replica_bytes};
+}
+
+void AppendLog::RemoveNotNeeded() {
+  const uint64_t from = Hold().from;
+  if (!is_on() || !holds_files_ || std::exchange(held_from_, from) == from) return;
+  ChangeHistory([this](LogDirectory& directory) { directory.SetHold(Hold()); });
 }
 
 uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
@@ -489,6 +503,8 @@ void AppendLog::NoteHistory() {
   uint64_t bytes = 0;
   int64_t oldest_entry_s = -1;
   const int64_t begin_s = writer_->WithDirectory([&](const LogDirectory& directory) {
+    holds_files_ = !directory.held().names.empty();
+    bytes = directory.held().bytes;
     for (const LogHistoryEntry& entry : directory.history()) bytes += entry.bytes;
     if (!directory.history().empty()) oldest_entry_s = directory.history().front().replaced_s;
     return directory.HistoryBegin();

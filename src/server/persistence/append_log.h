@@ -126,6 +126,13 @@ class AppendLog {
   // The files that have it, for LogStream: those of the history, and the listed ones. Suspends.
   std::vector<std::string> StreamFiles();
   FileLayer& files() const;
+  // Rewrites keep the files that have the stream behind `needed_from()`; UINT64_MAX, or null: none.
+  // It is called on proactor 0 and must not suspend.
+  void SetNeededFrom(std::function<uint64_t()> needed_from) {
+    needed_from_ = std::move(needed_from);
+  }
+  // That may be more than before.
+  void RemoveNotNeeded();
 
   enum class Start : uint8_t { kStarted, kScheduled, kIsRewriting };
   // BGREWRITEAOF: in the background. Without a log it makes one file, as redis-server does.
@@ -188,6 +195,7 @@ class AppendLog {
   // Changes the directory on a fiber of its own: files may be large, and who asks may have locks.
   void ChangeHistory(std::function<void(LogDirectory&)> change);
   void AwaitHistoryChanges();
+  LogDirectory::StreamHold Hold() const;
   uint64_t bytes() const;
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
@@ -232,7 +240,10 @@ class AppendLog {
   uint64_t expiry_task_ = 0;           // of SetExpires; 0: there is none
   int history_changes_ = 0;            // that are under way
   helio::EventCount history_changed_;  // one has ended
-  int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
+  std::function<uint64_t()> needed_from_;
+  uint64_t held_from_ = UINT64_MAX;  // needed_from_() as it was when files were last removed
+  bool holds_files_ = false;         // for that
+  int64_t oldest_entry_s_ = -1;      // when the oldest entry of the history was replaced; -1: none
 
   bool is_complete_ = false;  // a restart would load what is written
   helio::IntrusiveList<SyncWait> sync_waits_;

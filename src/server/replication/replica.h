@@ -10,7 +10,7 @@
 #include "helio/proactor/proactor.h"
 #include "server/clients/output_feed.h"
 #include "server/meters/replicas_facts.h"
-#include "server/replication/ack_quorum.h"
+#include "server/replication/acks/ack_quorum.h"
 #include "server/replication/stream_buffer.h"
 #include "storage/snapshot_extras.h"
 

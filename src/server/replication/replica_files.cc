@@ -43,7 +43,8 @@ void ReplicaFiles::Send(const std::shared_ptr<Replica>& replica) {
   if (!is_found) return replicas_.GiveCopy(replica);
   const auto part = std::make_shared<FilePart>(offset);
   replicas_.BeginStream(replica, offset, part);
-  if (SendPart(replica, files, *part) || !replicas_.IsHere(replica)) return;
+  if (SendPart(replica, files, *part)) return replicas_.OnCaughtUp(*replica);
+  if (!replicas_.IsHere(replica)) return;
   // It comes back, and then gets a copy.
   lacks_before_ = replicas_.backlog().begin();
   OnFeed(replica, [](ReplicaFeed& feed) { feed.End("the log's files lack a part of the stream"); });

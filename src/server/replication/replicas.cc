@@ -29,6 +29,15 @@ namespace {
 
 constexpr uint64_t kTickMillis = 1'000;
 
+std::string AddressOf(const Replica& replica) {
+  return fmt::format("{}:{}", replica.ip, replica.offer.port);
+}
+
+// And go on with the stream.
+bool MayComeBack(const Replica& replica) {
+  return Follows(replica) && !replica.offer.is_rdb_only && !replica.is_old_command;
+}
+
 }  // namespace
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
@@ -45,6 +54,7 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       files_(this, log),
       sync_(server, stream) {
   persistence->SetStreamPlaces(this);
+  log->SetNeededFrom([this] { return NeededFrom(); });
 }
 
 Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
@@ -55,6 +65,7 @@ void Replicas::Stop() {
     helio::this_fiber::SleepForMillis(kLookSoonMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
+  log_.SetNeededFrom(nullptr);
   if (!is_streaming_) return;
   CHECK(WithAllLocked(nullptr, [this] { Detach(); }));
   stream_.Close();
@@ -201,6 +212,8 @@ void Replicas::PublishOfPrimary(uint64_t offset) {
 
 void Replicas::ForgetStream(std::string_view why) {
   has_backlog_ = false;
+  absent_.Clear();
+  log_.RemoveNotNeeded();
   EndAll(why);
 }
 
@@ -247,7 +260,10 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     TellVoters();
     if (replica->pin != nullptr) backlog_.Unpin(replica->pin);
     alone_since_ns_ = helio::MonotonicNanos();
-    LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
+    LOG(INFO) << "the replica " << AddressOf(*replica) << " has left";
+    if (!ends_ && MayComeBack(*replica)) {
+      absent_.OnLeft(AddressOf(*replica), replica->acks.received, helio::MonotonicNanos());
+    }
     CheckGoodReplicas();
     waits_.Look();
   });
@@ -275,7 +291,9 @@ void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
 }
 
 void Replicas::Answer(const std::shared_ptr<Replica>& replica) {
-  if (!Continue(replica)) copies_.Start();
+  if (Continue(replica)) return;
+  OnCaughtUp(*replica);  // by a copy
+  copies_.Start();
 }
 
 bool Replicas::Continues(const Replica& replica) const {
@@ -308,6 +326,7 @@ bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
       return false;
     }
     BeginStream(replica, offset, nullptr);
+    OnCaughtUp(*replica);
     return true;
   }
   if (offset > backlog_.end() || !files_.MayHave(offset)) {
@@ -371,8 +390,31 @@ void Replicas::Attach(uint64_t offset) {
 
 void Replicas::GiveCopy(const std::shared_ptr<Replica>& replica) {
   TellRefused(*replica);
+  OnCaughtUp(*replica);
   replica->state = ReplicaState::kWaitsForCopy;
   copies_.Start();
+}
+
+uint64_t Replicas::NeededFrom() const {
+  uint64_t from = absent_.first_offset();
+  for (const auto& replica : replicas_) {
+    // It may leave, too.
+    if (MayComeBack(*replica)) from = std::min(from, replica->acks.received.load());
+  }
+  return from;
+}
+
+void Replicas::OnCaughtUp(const Replica& replica) {
+  absent_.OnBack(AddressOf(replica));
+  log_.RemoveNotNeeded();
+}
+
+void Replicas::ForgetLongAbsent(uint64_t now_ns) {
+  for (const std::string& address : absent_.Expire(now_ns, options_.backlog_ttl_s)) {
+    LOG(INFO) << "the log keeps nothing more for the replica " << address << ": it has been away "
+              << "for " << options_.backlog_ttl_s << " seconds";
+  }
+  log_.RemoveNotNeeded();
 }
 
 bool Replicas::IsHere(const std::shared_ptr<Replica>& replica) const {
@@ -495,6 +537,7 @@ void Replicas::Tick() {
     Send({"PING"});
   }
   CheckGoodReplicas();
+  ForgetLongAbsent(now_ns);
   FreeBacklogIfIdle(now_ns);
 }
 

@@ -31,14 +31,15 @@
 #include "server/options/options.h"
 #include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/ack_waits.h"
+#include "server/replication/absent_replicas.h"
+#include "server/replication/acks/ack_waits.h"
+#include "server/replication/acks/sync_replies.h"
 #include "server/replication/feed_threads.h"
 #include "server/replication/replica_copies.h"
 #include "server/replication/replica_feed.h"
 #include "server/replication/replica_files.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
-#include "server/replication/sync_replies.h"
 
 namespace dfly {
 
@@ -151,6 +152,8 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // It goes on behind `offset`; `part`, if it is not null, comes before what its pin is at.
   void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
                    std::shared_ptr<FilePart> part);
+  // It needs the log's files no more.
+  void OnCaughtUp(const Replica& replica);
   // It cannot go on.
   void GiveCopy(const std::shared_ptr<Replica>& replica);
 
@@ -190,6 +193,9 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   void ApplySyncSoon();
   void ApplySync();
   void TellVoters();
+  // Of the stream; for the log.
+  uint64_t NeededFrom() const;
+  void ForgetLongAbsent(uint64_t now_ns);
   bool StreamsAny() const;
   void Tick();
   std::vector<ReplicaFacts> AllFacts() const;
@@ -234,6 +240,7 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   FeedThreads feeds_;
   ReplicaCopies copies_;
   ReplicaFiles files_;
+  AbsentReplicas absent_;
   AckWaits waits_{this};
   SyncReplies sync_;
   bool is_applying_ = false;  // ApplySyncSoon

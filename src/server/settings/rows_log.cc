@@ -172,6 +172,15 @@ constexpr SettingRow kRows[] = {
      .apply = ApplyRules,
      .help = "How long what a rewrite replaces is kept, so that --recover_to can go back: 24h, "
              "90m, 2d; 0: it is not. Also writes the time into the log."},
+    {.name = "absent_replica_log_limit",
+     .topic = kLog,
+     .kind = kMemory,
+     .initial = "4gb",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::log, &LogOptions::absent_replica_bytes>,
+     .apply = ApplyRules,
+     .help = "For so many bytes, what a rewrite replaces is kept while a replica that has left may "
+             "come back and go on from there: for repl-backlog-ttl. 0: it is not."},
     {.name = "recover-to",
      .topic = kLog,
      .how = kFlagOnly,

@@ -218,12 +218,36 @@ Manifest LogDirectory::Retired(const Manifest& next) const {
   return has_content ? retired : Manifest();
 }
 
+void LogDirectory::SetHold(const StreamHold& hold) {
+  hold_ = hold;
+  RemoveRetired();
+}
+
+void LogDirectory::FindHeld() {
+  held_ = {};
+  for (auto file = manifest_.history.rbegin(); file != manifest_.history.rend(); ++file) {
+    const bool has_some = file->end_offset && *file->end_offset > 0 &&
+                          static_cast<uint64_t>(*file->end_offset) > hold_.from;
+    std::unique_ptr<InputFile> input;
+    if (!has_some || IsUsed(file->name) || files_.Open(Path(file->name), &input)) continue;
+    if (held_.bytes + input->size() > hold_.bytes_max) {
+      LOG(INFO) << Path(file->name) << " is not kept for replicas that have left: it and what came "
+                << "after it would have more than " << hold_.bytes_max << " bytes";
+      break;
+    }
+    held_.bytes += input->size();
+    held_.names.insert(held_.names.begin(), file->name);
+  }
+}
+
 void LogDirectory::RemoveRetired() {
   history_.Take();
-  if (manifest_.history.empty()) return;
+  FindHeld();
+  if (manifest_.history.size() == held_.names.size()) return;
   Manifest next = manifest_;
   std::erase_if(next.history, [this](const ManifestFile& file) {
     if (IsUsed(file.name)) return true;
+    if (std::ranges::find(held_.names, file.name) != held_.names.end()) return false;
     const std::error_code error = files_.Remove(Path(file.name));
     if (!error || IsMissing(error)) return true;
     LOG(WARNING) << Path(file.name) << ": " << error.message();
@@ -302,7 +326,11 @@ std::error_code LogDirectory::FinishBase(uint64_t first_seq, int64_t now_s) {
                                   [&](const ManifestFile& file) { return file.seq == first_seq; });
   CHECK(first_seq == 0 || first != next.incrementals.end()) << first_seq;
   if (next.base) next.history.push_back(std::move(*next.base));
-  next.history.insert(next.history.end(), next.incrementals.begin(), first);
+  for (auto file = next.incrementals.begin(); file != first; ++file) {
+    const auto behind = file + 1;
+    if (behind != next.incrementals.end()) file->end_offset = behind->start_offset;
+    next.history.push_back(*file);
+  }
   next.incrementals.erase(next.incrementals.begin(), first);
   const auto drop = [&next](std::vector<ManifestFile>& files) {
     next.history.insert(next.history.end(), files.begin(), files.end());

@@ -95,6 +95,22 @@ class LogDirectory {
   std::optional<StreamPlace> ReadPlace();
   void RemovePlace();
 
+  // Replaced incrementals that have the replication stream behind `from` stay in the directory and
+  // in the manifest, as files of type h, which no start loads. All of them have at most `bytes_max`
+  // together; the oldest go first. A start removes them.
+  struct StreamHold {
+    uint64_t from = UINT64_MAX;
+    uint64_t bytes_max = 0;
+  };
+  // set_hold counts from the next FinishBase on, SetHold at once.
+  void set_hold(const StreamHold& hold) { hold_ = hold; }
+  void SetHold(const StreamHold& hold);
+  struct Held {
+    std::vector<std::string> names;  // oldest first
+    uint64_t bytes = 0;
+  };
+  const Held& held() const { return held_; }
+
   // False removes all of it. (A start without a history leaves alone what is there.)
   void SetKeepsHistory(bool value);
   // What was replaced before that Unix time goes.
@@ -113,6 +129,8 @@ class LogDirectory {
   Manifest Retired(const Manifest& next) const;
   // Files of type h go to the history, or are removed; and are forgotten.
   void RemoveRetired();
+  // Sets held_.
+  void FindHeld();
   void TellOfHistory();
   // Is it the base, or an incremental?
   bool IsUsed(std::string_view name) const;
@@ -128,6 +146,8 @@ class LogDirectory {
   std::unique_ptr<FileLock> lock_;  // null: the file system has none
   bool is_read_only_ = false;
   bool keeps_history_ = false;
+  StreamHold hold_;
+  Held held_;
   LogHistory history_;
   Manifest manifest_;
   bool is_replacing_ = false;

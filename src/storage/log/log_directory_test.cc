@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -161,6 +162,90 @@ TEST_F(LogDirectoryTest, APlaceCountsUntilTheLogChanges) {
   directory_->RemovePlace();
   EXPECT_EQ(directory_->ReadPlace(), std::nullopt);
   EXPECT_FALSE(files_.files.contains(File("appendonly.aof.place")));
+}
+
+// What an absent replica needs. Each file has 11 bytes, and the stream goes on by 100.
+class HeldTest : public LogDirectoryTest {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Open(), "");
+    Add(0);
+  }
+  void Add(int64_t start_offset) {
+    std::string name;
+    ASSERT_FALSE(directory_->NewIncremental(&name, "some bytes\n", start_offset));
+  }
+  // Adds one, and replaces all before it.
+  void Rewrite(int64_t start_offset) {
+    Add(start_offset);
+    files_.files[directory_->TemporaryBase()] = "base";
+    ASSERT_FALSE(directory_->FinishBase(directory_->manifest().incrementals.back().seq));
+  }
+  std::vector<std::string> Incrementals() {
+    std::vector<std::string> names = Names();
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".incr.aof"); });
+    std::ranges::sort(names);
+    return names;
+  }
+};
+
+TEST_F(HeldTest, FilesWithTheStreamBehindItStay) {
+  directory_->SetHold({.from = 250, .bytes_max = 1000});
+  Rewrite(100);
+  Rewrite(200);
+  EXPECT_THAT(Incrementals(), ElementsAre("appendonly.aof.3.incr.aof"));
+  EXPECT_THAT(directory_->held().names, IsEmpty());
+  Rewrite(300);
+  Rewrite(400);
+  EXPECT_THAT(directory_->held().names,
+              ElementsAre("appendonly.aof.3.incr.aof", "appendonly.aof.4.incr.aof"));
+  EXPECT_EQ(directory_->held().bytes, 22u);
+  EXPECT_EQ(files_.files[kManifest],
+            "file appendonly.aof.4.base.rdb seq 4 type b\n"
+            "file appendonly.aof.3.incr.aof seq 3 type h startoffset 200 endoffset 300\n"
+            "file appendonly.aof.4.incr.aof seq 4 type h startoffset 300 endoffset 400\n"
+            "file appendonly.aof.5.incr.aof seq 5 type i startoffset 400\n");
+
+  directory_->SetHold({.from = 300, .bytes_max = 1000});
+  EXPECT_THAT(directory_->held().names, ElementsAre("appendonly.aof.4.incr.aof"));
+  EXPECT_THAT(Incrementals(),
+              ElementsAre("appendonly.aof.4.incr.aof", "appendonly.aof.5.incr.aof"));
+  directory_->SetHold({});
+  EXPECT_THAT(Incrementals(), ElementsAre("appendonly.aof.5.incr.aof"));
+  EXPECT_EQ(directory_->held().bytes, 0u);
+}
+
+TEST_F(HeldTest, TheOldestGoFirstIfTheyAreTooMany) {
+  directory_->SetHold({.from = 0, .bytes_max = 32});
+  Rewrite(100);
+  Rewrite(200);
+  EXPECT_EQ(directory_->held().bytes, 22u);
+  Rewrite(300);
+  EXPECT_THAT(Incrementals(), ElementsAre("appendonly.aof.2.incr.aof", "appendonly.aof.3.incr.aof",
+                                          "appendonly.aof.4.incr.aof"));
+  directory_->SetHold({.from = 0, .bytes_max = 0});
+  EXPECT_THAT(Incrementals(), ElementsAre("appendonly.aof.4.incr.aof"));
+}
+
+TEST_F(HeldTest, AStartRemovesThem) {
+  directory_->SetHold({.from = 0, .bytes_max = 1000});
+  Rewrite(100);
+  EXPECT_EQ(Incrementals().size(), 2u);
+  ASSERT_EQ(Open(), "");
+  EXPECT_THAT(Incrementals(), ElementsAre("appendonly.aof.2.incr.aof"));
+  EXPECT_THAT(directory_->manifest().history, IsEmpty());
+}
+
+TEST_F(HeldTest, AHistoryTakesWhatItNeeds) {
+  directory_->SetKeepsHistory(true);
+  directory_->SetHold({.from = 0, .bytes_max = 1000});
+  Rewrite(100);  // without a base there is nothing to go back to
+  Rewrite(200);
+  EXPECT_THAT(directory_->held().names, ElementsAre("appendonly.aof.1.incr.aof"));
+  EXPECT_THAT(Incrementals(),
+              ElementsAre("appendonly.aof.1.incr.aof", "appendonly.aof.3.incr.aof"));
+  ASSERT_EQ(directory_->history().size(), 1u);
+  EXPECT_EQ(directory_->history()[0].log.incrementals.size(), 1u);
 }
 
 TEST_F(LogDirectoryTest, FilesOfAnotherLogStay) {

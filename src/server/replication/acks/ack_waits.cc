@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/replication/ack_waits.h"
+#include "server/replication/acks/ack_waits.h"
 
 namespace dfly {
 

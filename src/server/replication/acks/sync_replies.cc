@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/replication/sync_replies.h"
+#include "server/replication/acks/sync_replies.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>

@@ -15,7 +15,7 @@
 #include "server/clients/sentinels.h"
 #include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
-#include "server/replication/ack_quorum.h"
+#include "server/replication/acks/ack_quorum.h"
 
 namespace dfly {
 

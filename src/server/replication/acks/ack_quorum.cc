@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/replication/ack_quorum.h"
+#include "server/replication/acks/ack_quorum.h"
 
 #include <algorithm>
 #include <functional>
