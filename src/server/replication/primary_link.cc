@@ -160,7 +160,7 @@ void PrimaryLink::SetOptions(const ReplicationOptions& options) {
 }
 
 void PrimaryLink::Stop(uint64_t patience_ms) {
-  if (log_.is_on() && patience_ms > 0) (void)HoldStream(patience_ms);
+  if (log_.is_on() && patience_ms > 0) (void)HoldStreamFor(patience_ms);
   stops_ = true;
   EndLink();
   if (session_ != nullptr) session_->connection.CloseNow();  // the disk may never take its effects
@@ -571,7 +571,7 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   return offset_ > begin ? std::string(kIsOver) : "";
 }
 
-bool PrimaryLink::HoldStream(uint64_t patience_ms) {
+bool PrimaryLink::HoldStreamFor(uint64_t patience_ms) {
   if (session_ == nullptr || !is_replica()) return false;
   const Session* const held = session_;
   is_held_ = false;

@@ -93,10 +93,10 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // the log has a place in it. Suspends until nothing runs any more.
   void Stop(uint64_t patience_ms);
 
-  static constexpr uint64_t kHoldMillis = 10'000;
   // For a copy or a snapshot of this replica: nothing more of the stream is carried out, and what
-  // was begun is done. False: there is no stream, or it does not come to rest. Suspends.
-  bool HoldStream(uint64_t patience_ms = kHoldMillis);
+  // was begun is done. False: there is no stream, or it does not come to rest within repl-timeout.
+  // Suspends.
+  bool HoldStream() { return HoldStreamFor(options_.timeout_s * 1'000); }
   void LetStreamGo();
   // Where it is held. None: the link has ended meanwhile.
   std::optional<StreamPlace> held_place() const;
@@ -117,6 +117,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   enum class State : uint8_t { kConnect, kConnecting, kHandshake, kSync, kConnected };
   static constexpr uint64_t kRetryMillisMax = 60'000;
 
+  bool HoldStreamFor(uint64_t patience_ms);
   int64_t ToldOffset() const;
 
   // PrimaryStreamOwner

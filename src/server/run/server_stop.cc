@@ -268,8 +268,7 @@ void Server::Stop() {
     if (listeners_ != nullptr) listeners_->Close();
     replicas_->BeginStop();
     failover_->Stop();
-    const uint64_t patience_ms = skips_replicas_ ? 0 : shutdown_timeout_s_ * 1000;
-    primary_link_->Stop(std::min(patience_ms, PrimaryLink::kHoldMillis));
+    primary_link_->Stop(skips_replicas_ ? 0 : shutdown_timeout_s_ * 1'000);
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
     persistence_->CancelSave();
