@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "helio/fibers/fiber_pool.h"
@@ -202,29 +206,6 @@ TEST(SyncTest, MutexExcludesFibersOfSeveralThreads) {
   EXPECT_EQ(counter, 4 * 4 * 500);
 }
 
-TEST(SyncTest, ChannelKeepsEachProducersOrderAndLosesNothing) {
-  Channel<std::pair<int, int>> channel(4);
-  constexpr int kItems = 2000;
-  std::vector<int> last(3, -1);
-  int received = 0;
-  OnThreads(4, [&](int thread) {
-    if (thread < 3) {
-      for (int i = 0; i < kItems; ++i) ASSERT_TRUE(channel.Push({thread, i}));
-    } else {
-      while (received < 3 * kItems) {
-        auto item = channel.Pop();
-        ASSERT_TRUE(item.has_value());
-        ASSERT_EQ(last[static_cast<size_t>(item->first)] + 1, item->second);
-        last[static_cast<size_t>(item->first)] = item->second;
-        ++received;
-      }
-      channel.Close();
-    }
-  });
-  EXPECT_EQ(received, 3 * kItems);
-  EXPECT_FALSE(channel.TryPush({0, 0}));
-}
-
 TEST(SyncTest, CondVarTimesOutAndIsNotifiedUnderARace) {
   Mutex mutex;
   CondVar cond;
@@ -294,19 +275,28 @@ TEST(SyncTest, EventCountMissesNoNotification) {
 }
 
 TEST(SyncTest, BlockingCounterMayDieAsSoonAsWaitReturns) {
-  Channel<BlockingCounter*> work(16);
-  std::thread worker([&] {
-    while (auto counter = work.Pop()) (*counter)->Done();
-  });
+  std::mutex mutex;
+  std::deque<BlockingCounter*> work;  // guarded by mutex
   std::atomic<int> running{2};
+  std::thread worker([&] {
+    while (running > 0) {
+      std::unique_lock lock(mutex);
+      const std::deque<BlockingCounter*> taken = std::exchange(work, {});
+      lock.unlock();
+      for (BlockingCounter* counter : taken) counter->Done();
+      if (taken.empty()) std::this_thread::yield();
+    }
+  });
   auto body = [&](int) {
     for (int i = 0; i < 1000; ++i) {
       BlockingCounter counter(2);
-      work.Push(&counter);
-      work.Push(&counter);
+      {
+        const std::lock_guard lock(mutex);
+        work.insert(work.end(), 2, &counter);
+      }
       counter.Wait();
     }
-    if (--running == 0) work.Close();
+    --running;
   };
   OnThreads(2, body, [&] { worker.join(); });
 }

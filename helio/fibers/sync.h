@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for each other: Mutex, CondVar, EventCount, BlockingCounter, Future, Channel.
+// Waiting for each other: Mutex, CondVar, EventCount, BlockingCounter, Future.
 //
 // Thread:   all of them may be used by fibers of any thread and by plain threads at once.
 // Suspends: whatever waits. A fiber is suspended and its thread goes on; a plain thread is blocked.
@@ -13,7 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -175,58 +174,6 @@ class Future {
     BlockingCounter arrived{1};
   };
   std::shared_ptr<State> state_;
-};
-
-// A bounded queue between any number of producers and consumers.
-template <typename T>
-class Channel {
- public:
-  explicit Channel(size_t capacity) : capacity_(capacity) { DCHECK_GT(capacity, 0u); }
-
-  // Waits while the channel is full. Returns false, and drops the value, once the channel is
-  // closed.
-  bool Push(T value) {
-    std::unique_lock lock(mutex_);
-    not_full_.Wait(lock, [this] { return closed_ || items_.size() < capacity_; });
-    if (closed_) return false;
-    items_.push_back(std::move(value));
-    not_empty_.NotifyOne();
-    return true;
-  }
-  bool TryPush(T value) {
-    std::unique_lock lock(mutex_);
-    if (closed_ || items_.size() >= capacity_) return false;
-    items_.push_back(std::move(value));
-    not_empty_.NotifyOne();
-    return true;
-  }
-
-  // Waits for a value. Returns nothing once the channel is closed and empty.
-  std::optional<T> Pop() {
-    std::unique_lock lock(mutex_);
-    not_empty_.Wait(lock, [this] { return closed_ || !items_.empty(); });
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> value(std::move(items_.front()));
-    items_.pop_front();
-    not_full_.NotifyOne();
-    return value;
-  }
-
-  // From now on nothing can be pushed; what is inside can still be popped.
-  void Close() {
-    std::unique_lock lock(mutex_);
-    closed_ = true;
-    not_empty_.NotifyAll();
-    not_full_.NotifyAll();
-  }
-
- private:
-  const size_t capacity_;
-  Mutex mutex_;
-  CondVar not_empty_;
-  CondVar not_full_;
-  std::deque<T> items_;
-  bool closed_ = false;
 };
 
 }  // namespace helio

@@ -5,13 +5,14 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "helio/base/logging.h"
+#include "helio/base/spin_lock.h"
 #include "helio/fibers/fiber.h"
 
 namespace helio::blocking_pool_internal {
@@ -20,12 +21,14 @@ namespace {
 
 constexpr uint64_t kReleasePollNanos = 20'000;
 
-// Thread: any.
+// Thread: any. The queue's lock is a spin lock: a helper that unlocked a Mutex could wake a fiber,
+// whose loop could end before the helper has left the wake.
 class Pool {
  public:
   // At the process's end, from a plain thread; no fiber is left by then.
   ~Pool() {
-    calls_.Close();
+    is_closed_ = true;
+    has_calls_.Notify();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -34,18 +37,21 @@ class Pool {
     // Calls that are queued or running; more of them than helpers means that one more is of use.
     const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
     const bool has_helper = EnsureHelpers(std::min(busy, kBlockingThreadsMax));
-    if (has_helper && calls_.Push(call)) {
+    if (has_helper) {
+      {
+        const std::lock_guard lock(calls_lock_);
+        calls_.push_back(call);
+      }
+      has_calls_.Notify();
       call->done.Wait();
       // Almost always true at once; if not, the helper may need this very core to go on. Acquire:
       // pairs with the release in Help().
       while (!call->released.load(std::memory_order_acquire)) {
         this_fiber::SleepForNanos(kReleasePollNanos);
       }
-      busy_.fetch_sub(1, std::memory_order_relaxed);
-      return true;
     }
     busy_.fetch_sub(1, std::memory_order_relaxed);
-    return false;
+    return has_helper;
   }
 
  private:
@@ -76,19 +82,34 @@ class Pool {
     return started;
   }
 
+  // Null: there is none.
+  Call* Take() {
+    const std::lock_guard lock(calls_lock_);
+    if (calls_.empty()) return nullptr;
+    Call* const call = calls_.front();
+    calls_.pop_front();
+    return call;
+  }
+
   void Help() {
     pthread_setname_np(pthread_self(), "FileHelper");
-    while (std::optional<Call*> call = calls_.Pop()) {
-      (*call)->run((*call)->function);
-      (*call)->done.Done();
-      (*call)->released.store(true, std::memory_order_release);
+    while (true) {
+      Call* call = nullptr;
+      has_calls_.Await([&] { return (call = Take()) != nullptr || is_closed_; });
+      if (call == nullptr) return;
+      call->run(call->function);
+      call->done.Done();
+      call->released.store(true, std::memory_order_release);
     }
   }
 
-  Channel<Call*> calls_{kBlockingCallsMax};
+  SpinLock calls_lock_;
+  std::deque<Call*> calls_;  // guarded by calls_lock_
+  EventCount has_calls_;
+  std::atomic<bool> is_closed_{false};
   std::atomic<unsigned> busy_{0};
   std::atomic<unsigned> helpers_{0};
-  Mutex mutex_;
+  Mutex mutex_;                       // for fibers only
   std::vector<std::thread> threads_;  // guarded by mutex_
 };
 

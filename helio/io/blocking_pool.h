@@ -28,9 +28,8 @@ bool Execute(Call* call);
 // if the process cannot have a single helper.
 //
 // Thread: any fiber. Suspends. There are at most two helpers, made when they are first needed;
-// calls beyond that wait in order of arrival, and callers past kBlockingCallsMax wait for room.
+// calls beyond that wait in order of arrival.
 constexpr unsigned kBlockingThreadsMax = 2;
-constexpr unsigned kBlockingCallsMax = 1024;
 
 template <typename Function>
 [[nodiscard]] bool RunBlocking(Function function) {

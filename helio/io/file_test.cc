@@ -430,5 +430,28 @@ TEST(BlockingPoolTest, MoreCallsThanHelpersAllRunAndNeverMoreThanTwoAtOnce) {
   pool.Stop();
 }
 
+// With the thread sanitizer: a helper that wakes a fiber may not touch a loop that has ended.
+TEST(BlockingPoolTest, LoopsEndWhileOthersCall) {
+  const auto call = [] {
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(RunBlocking([] {}));
+  };
+  ProactorPool others({.threads = 2, .force_epoll = true});
+  others.Start();
+  std::atomic<bool> is_over{false};
+  for (int i = 0; i < 4; ++i) {
+    others.at(i % 2)->DispatchFiber("other", [&] {
+      while (!is_over) call();
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    ProactorPool pool({.threads = 1, .force_epoll = true});
+    pool.Start();
+    for (int fiber = 0; fiber < 4; ++fiber) pool.at(0)->DispatchFiber("caller", call);
+    pool.Stop();
+  }
+  is_over = true;
+  others.Stop();
+}
+
 }  // namespace
 }  // namespace helio

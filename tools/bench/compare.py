@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs redis-server, Valkey and ours in turn under the same loads; prints the ratio of their costs.
+"""Runs redis-server, Valkey, ours and a bare responder in turn under the same loads; prints the
+ratios of what they cost.
 
 What is compared is the CPU time of the server process for each request (all its threads, user and
 system, from /proc/PID/task/*/schedstat), because on a small machine throughput also measures the
 load generator. Rounds of the servers are interleaved, so that noise of the machine hits both;
 the ratio is the median of the rounds' ratios. The server runs on core 0, the load on core 1.
-Valkey takes part if there is one: --valkey, or what tests/requirements.txt installs.
+Valkey takes part if there is one: --valkey, or what tests/requirements.txt installs. The bare
+responder (tools/bare_responder) answers +OK to all, on the event loop and the sockets of ours.
 
 Every load has a fixed number of requests and a deadline. Servers are stopped by pid, also on ^C.
 """
@@ -36,17 +38,18 @@ KEYS = 1_000_000
 VALUE_BYTES = 64
 BEGIN, END = "<!-- compare.sh begin -->", "<!-- compare.sh end -->"
 
-# name, command, connections, pipeline, threads of ours, share of --requests, ratio asked for
+# name, command, connections, pipeline, threads of ours, share of --requests, ratios asked for
 LOADS = [
-    ("get-c50", "get", 50, 1, 1, 0.25, 0.85),
-    ("get-c50-p10", "get", 50, 10, 1, 1.0, 0.60),
-    ("get-c50-p100", "get", 50, 100, 1, 2.0, 0.35),
-    ("get-c1-p30", "get", 1, 30, 1, 1.0, 0.65),
-    ("set-c50-p10", "set", 50, 10, 1, 1.0, 0.65),
-    ("4t-get-c50", "get", 50, 1, 4, 0.25, 1.05),
-    ("4t-get-c50-p10", "get", 50, 10, 4, 1.0, 0.85),
-    ("4t-get-c1-p30", "get", 1, 30, 4, 1.0, 1.00),
+    ("get-c50", "get", 50, 1, 1, 0.25, {"redis": 0.85, "valkey": 0.75}),
+    ("get-c50-p10", "get", 50, 10, 1, 1.0, {"redis": 0.60, "valkey": 0.62}),
+    ("get-c50-p100", "get", 50, 100, 1, 2.0, {"redis": 0.35, "valkey": 0.33}),
+    ("get-c1-p30", "get", 1, 30, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
+    ("set-c50-p10", "set", 50, 10, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
+    ("4t-get-c50", "get", 50, 1, 4, 0.25, {"redis": 0.95}),
+    ("4t-get-c50-p10", "get", 50, 10, 4, 1.0, {"redis": 0.58}),
+    ("4t-get-c1-p30", "get", 1, 30, 4, 1.0, {"redis": 0.80}),
 ]
+NAMED_PEERS = ("redis", "valkey")  # the columns of the table
 MEMORY_LOADS = [("memory-keys", 0.55), ("memory-connections", 0.60)]
 
 
@@ -110,7 +113,9 @@ class Server:
         self.kind = kind
         self.port = free_port()
         self.dir = tempfile.mkdtemp(prefix="dfly-bench-")
-        if kind != "ours":
+        if kind == "bare":
+            line = [options.bare, f"--port={self.port}"]
+        elif kind != "ours":
             binary = "redis-server" if kind == "redis" else options.valkey
             line = [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
             line += ["--appendonly", "no", "--maxclients", "15000", "--dir", self.dir]
@@ -247,9 +252,10 @@ def measure(server, shape, options):
 def measure_round(kind, threads, shapes, options):
     """One server, filled once, then each load on it in turn: {shape: figures}."""
     with running(kind, threads, options) as server:
-        c = Connection(server.port)
-        c.fill(options.keys, key_format(options), VALUE_BYTES)
-        c.close()
+        if kind != "bare":
+            c = Connection(server.port)
+            c.fill(options.keys, key_format(options), VALUE_BYTES)
+            c.close()
         return {shape: measure(server, shape, options) for shape in shapes}
 
 
@@ -286,7 +292,18 @@ def median(rows, key):
 
 
 def verdict(ratio, asked):
-    return f"{ratio:.2f}" + (f" (asked: {asked:.2f}, {'met' if ratio <= asked else 'MISSED'})")
+    if asked is None:
+        return f"{ratio:.2f}"
+    return f"{ratio:.2f} (asked: {asked:.2f}, {'met' if ratio <= asked else 'MISSED'})"
+
+
+def others_of(options):
+    """Who runs beside ours, with one thread; the ratios are to the peers of these."""
+    return (["bare"] if options.bare else []) + peers_of(options)
+
+
+def peers_of(options):
+    return ["redis", "valkey"] if options.valkey else ["redis"]
 
 
 def shape_of(load):
@@ -295,10 +312,10 @@ def shape_of(load):
 
 
 def run_loads(options, selected, results):
-    """ABBA: every second round takes the servers in the opposite order. Redis and Valkey have one
-    thread, so their figures of a round serve both for ours with one thread and with four."""
+    """ABBA: every second round takes the servers in the opposite order. The others have one thread,
+    so their figures of a round serve both for ours with one thread and with four."""
     shapes = {1: [], 4: [], "redis": []}
-    others = ["redis", "valkey"] if options.valkey else ["redis"]
+    others = others_of(options)
     for load in selected:
         shapes[load[4]].append(shape_of(load))
         if shape_of(load) not in shapes["redis"]:
@@ -318,32 +335,31 @@ def run_loads(options, selected, results):
         rows = {kind: [f[kind, 1][shape_of(load)] for f in rounds] for kind in others}
         rows["ours"] = [f["ours", threads][shape_of(load)] for f in rounds]
         ratios = {
-            kind: [o["cpu_us"] / r["cpu_us"] for o, r in zip(figures, rows["redis"])]
-            for kind, figures in rows.items()
+            peer: [o["cpu_us"] / p["cpu_us"] for o, p in zip(rows["ours"], rows[peer])]
+            for peer in peers_of(options)
         }
-        ratio = statistics.median(ratios["ours"])
-        results.append({"load": name, "ratio": ratio, "ratios": ratios, "asked": asked, **rows})
+        results.append({"load": name, "ratios": ratios, "asked": asked, **rows})
         for kind in rows:
             m = {k: median(rows[kind], k) for k in ("rps", "p50", "p99", "p99.9", "cpu_us")}
             print(
                 f"{name:16} {kind:6} {m['rps']:>10,.0f} req/s  p50 {m['p50']:.3f}"
                 f"  p99 {m['p99']:.3f}  p99.9 {m['p99.9']:.3f} ms  cpu {m['cpu_us']:.3f} us/req"
             )
-        spread = f"{min(ratios['ours']):.2f} - {max(ratios['ours']):.2f}"
-        print(f"{name:16} ratio  {verdict(ratio, asked)}, rounds {spread}", flush=True)
+        for peer, of_rounds in ratios.items():
+            median_and_asked = verdict(statistics.median(of_rounds), asked.get(peer))
+            spread = f"{min(of_rounds):.2f} - {max(of_rounds):.2f}"
+            print(f"{name:16} ratio to {peer:6} {median_and_asked}, rounds {spread}", flush=True)
 
 
 def run_memory(options, selected, results):
+    kinds = [*peers_of(options), "ours"]
     for name, asked in selected:
-        values = {kind: measure_memory(kind, name, options) for kind in ("redis", "ours")}
+        values = {kind: measure_memory(kind, name, options) for kind in kinds}
         ratio = values["ours"] / values["redis"]
         results.append({"load": name, "ratio": ratio, "asked": asked, "bytes": values})
+        each = "  ".join(f"{kind} {value:,.0f}" for kind, value in values.items())
         unit = "key" if name == "memory-keys" else "connection"
-        print(
-            f"{name:18} redis {values['redis']:,.0f}  ours {values['ours']:,.0f} bytes/{unit}"
-            f"  ratio {verdict(ratio, asked)}",
-            flush=True,
-        )
+        print(f"{name:18} {each} bytes/{unit}  ratio {verdict(ratio, asked)}", flush=True)
 
 
 def cpu_model():
@@ -382,6 +398,17 @@ def describe(options):
     )
 
 
+def ratio_cell(result, peer):
+    if peer not in result["ratios"]:
+        return ""
+    ratios = result["ratios"][peer]
+    ratio, asked = statistics.median(ratios), result["asked"].get(peer)
+    cell = f"**{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f})"
+    if asked is None:
+        return cell
+    return f"{cell}; {asked:.2f}{'' if ratio <= asked else ' missed'}"
+
+
 def markdown(options, results):
     out = io.StringIO()
     out.write(f"{BEGIN}\n{describe(options)}\n\n")
@@ -389,36 +416,29 @@ def markdown(options, results):
     if loads:
         out.write(
             "| load | server | requests/s | p50 ms | p99 ms | p99.9 ms | CPU us/request |"
-            " ratio (rounds) | asked |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+            " ratio to redis-server (rounds); asked | to Valkey; asked |\n"
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         )
         for r in loads:
-            for kind in ("redis", "valkey", "ours"):
-                if kind not in r:
-                    continue
+            for kind in (*others_of(options), "ours"):
                 cells = [f"{median(r[kind], 'rps'):,.0f}"]
                 cells += [f"{median(r[kind], k):.3f}" for k in ("p50", "p99", "p99.9", "cpu_us")]
-                ratio = asked = ""
-                if kind != "redis":
-                    ratios = r["ratios"][kind]
-                    bold = "**" if kind == "ours" else ""
-                    ratio = f"{bold}{statistics.median(ratios):.2f}{bold}"
-                    ratio += f" ({min(ratios):.2f}-{max(ratios):.2f})"
-                if kind == "ours":
-                    asked = f"{r['asked']:.2f}{'' if r['ratio'] <= r['asked'] else ' missed'}"
-                out.write(f"| {r['load']} | {kind} | {' | '.join(cells)} | {ratio} | {asked} |\n")
+                ratios = [ratio_cell(r, peer) if kind == "ours" else "" for peer in NAMED_PEERS]
+                out.write(f"| {r['load']} | {kind} | {' | '.join([*cells, *ratios])} |\n")
         out.write("\n")
     memory = [r for r in results if "bytes" in r]
     if memory:
         out.write(
-            "| memory | redis, bytes each | ours, bytes each | ratio | asked |\n"
-            "| --- | --- | --- | --- | --- |\n"
+            "| memory, bytes each | redis-server | Valkey | ours | ratio to redis-server |"
+            " asked |\n"
+            "| --- | --- | --- | --- | --- | --- |\n"
         )
         for r in memory:
             asked = f"{r['asked']:.2f}{'' if r['ratio'] <= r['asked'] else ' missed'}"
-            out.write(
-                f"| {r['load']} | {r['bytes']['redis']:,.0f} | {r['bytes']['ours']:,.0f} |"
-                f" **{r['ratio']:.2f}** | {asked} |\n"
-            )
+            kinds = (*NAMED_PEERS, "ours")
+            each = [f"{r['bytes'][kind]:,.0f}" if kind in r["bytes"] else "" for kind in kinds]
+            cells = [r["load"], *each, f"**{r['ratio']:.2f}**", asked]
+            out.write(f"| {' | '.join(cells)} |\n")
     out.write(END)
     return out.getvalue()
 
@@ -457,6 +477,8 @@ def parse_options():
     parser.add_argument("--server-flag", action="append", default=[], help="one more flag for ours")
     parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")
     options = parser.parse_args()
+    bare = os.path.join(os.path.dirname(options.binary), "bare_responder")
+    options.bare = bare if os.path.exists(bare) else ""
     if options.quick:
         options.rounds, options.requests, options.keys = 2, 100_000, 100_000
         options.memory_keys, options.connections = 500_000, 2_000

@@ -305,14 +305,20 @@ TEST_F(LogDirectoryTest, AnEmptyFileWithoutAManifestIsALeftover) {
 
 // ------------------------------------------------------------------------ failures and crashes
 
-// A log whose data are letters: those of the base, then those of the incrementals.
+enum class Kept : uint8_t { kHistory, kStream };
+
+// A log whose data are letters: those of the base, then those of the incrementals. What rewrites
+// replace is kept as a history, or for a replica that lacks what comes behind the first letters.
 class Writer {
  public:
-  explicit Writer(MemoryFiles* files) : files_(*files), directory_(MakeDirectory(files)) {
-    directory_.set_keeps_history(true);
+  explicit Writer(MemoryFiles* files, Kept kept = Kept::kHistory)
+      : files_(*files), directory_(MakeDirectory(files)) {
+    directory_.set_keeps_history(kept == Kept::kHistory);
+    if (kept == Kept::kStream) directory_.set_hold({.from = 3, .bytes_max = 1000});
   }
 
   bool Open() { return directory_.Open().empty(); }
+  void HoldLess() { directory_.SetHold({.from = 9, .bytes_max = 1000}); }
   std::string Data() {
     std::string data;
     if (directory_.manifest().base) data += files_.files[Path(*directory_.manifest().base)];
@@ -335,8 +341,7 @@ class Writer {
   // All that is there becomes the base, but for what comes meanwhile.
   void Rewrite(char meanwhile) {
     const std::string data = Data();
-    std::string name;
-    if (directory_.NewIncremental(&name)) return;
+    if (!NewIncremental()) return;
     const uint64_t first = directory_.manifest().incrementals.back().seq;
     Append(meanwhile);
     std::unique_ptr<OutputFile> file;
@@ -345,10 +350,12 @@ class Writer {
     if (file->SyncAndClose()) return;
     (void)directory_.FinishBase(first);
   }
-  void NewIncremental() {
+  bool NewIncremental() {
     std::string name;
-    (void)directory_.NewIncremental(&name);
+    const auto offset = static_cast<int64_t>(acknowledged_.size());
+    return !directory_.NewIncremental(&name, kFileMark, offset);
   }
+  size_t held() const { return directory_.held().names.size(); }
 
   // What each entry of the history has.
   std::vector<std::string> History() {
@@ -372,6 +379,7 @@ class Writer {
     const Manifest& manifest = directory_.manifest();
     if (manifest.base) known.insert(Path(*manifest.base));
     for (const ManifestFile& file : manifest.incrementals) known.insert(Path(file));
+    for (const std::string& name : directory_.held().names) known.insert(directory_.Path(name));
     for (const LogHistoryEntry& entry : directory_.history()) {
       const auto add = [&](std::string_view name) {
         known.insert(HistoryPath(directory_.path(), entry.number, name));
@@ -435,16 +443,18 @@ void Live(Writer* writer) {
       writer->Rewrite(static_cast<char>(letter + 2));
     }
     writer->Append(static_cast<char>(letter + 3));
+    if (letter == 'q') writer->HoldLess();
   }
 }
 
 // Tries all k until a life has no k-th call.
-void ForEachStep(size_t calls_failing, const std::function<void(MemoryFiles&, Writer&)>& check) {
+void ForEachStep(size_t calls_failing, Kept kept,
+                 const std::function<void(MemoryFiles&, Writer&)>& check) {
   bool has_failed = true;
   for (size_t k = 0; has_failed; ++k) {
     SCOPED_TRACE(k);
     MemoryFiles files;
-    Writer writer(&files);
+    Writer writer(&files, kept);
     ASSERT_TRUE(writer.Open());
     files.calls_left = k;
     files.calls_failing = calls_failing;
@@ -456,21 +466,28 @@ void ForEachStep(size_t calls_failing, const std::function<void(MemoryFiles&, Wr
   }
 }
 
-TEST(LogDirectoryFaultsTest, AfterAnErrorAtAnyCallEverythingGoesOn) {
-  ForEachStep(1, [](MemoryFiles& files, Writer& writer) {
+class LogDirectoryFaultsTest : public testing::TestWithParam<Kept> {};
+
+INSTANTIATE_TEST_SUITE_P(Kept, LogDirectoryFaultsTest,
+                         testing::Values(Kept::kHistory, Kept::kStream), [](const auto& info) {
+                           return info.param == Kept::kHistory ? "History" : "Stream";
+                         });
+
+TEST_P(LogDirectoryFaultsTest, AfterAnErrorAtAnyCallEverythingGoesOn) {
+  ForEachStep(1, GetParam(), [](MemoryFiles& files, Writer& writer) {
     writer.Append('y');
     writer.Rewrite('z');
     ExpectData(writer.Data(), writer.acknowledged());
-    Writer again(&files);
+    Writer again(&files, GetParam());
     ASSERT_TRUE(again.Open());
     EXPECT_EQ(again.Data(), writer.Data());
     ExpectHistory(&again, writer.acknowledged());
   });
 }
 
-TEST(LogDirectoryFaultsTest, AfterAnEndAtAnyCallAStartHasTheSameData) {
-  ForEachStep(SIZE_MAX, [](MemoryFiles& files, Writer& writer) {
-    Writer again(&files);
+TEST_P(LogDirectoryFaultsTest, AfterAnEndAtAnyCallAStartHasTheSameData) {
+  ForEachStep(SIZE_MAX, GetParam(), [](MemoryFiles& files, Writer& writer) {
+    Writer again(&files, GetParam());
     ASSERT_TRUE(again.Open());
     ExpectData(again.Data(), writer.acknowledged());
     ExpectHistory(&again, writer.acknowledged());
@@ -481,7 +498,7 @@ TEST(LogDirectoryFaultsTest, AfterAnEndAtAnyCallAStartHasTheSameData) {
   });
 }
 
-TEST(LogDirectoryFaultsTest, WithoutAnErrorEachRewriteHasAnEntry) {
+TEST(LogDirectoryLifeTest, WithoutAnErrorEachRewriteHasAnEntry) {
   MemoryFiles files;
   Writer writer(&files);
   ASSERT_TRUE(writer.Open());
@@ -491,24 +508,33 @@ TEST(LogDirectoryFaultsTest, WithoutAnErrorEachRewriteHasAnEntry) {
   ExpectHistory(&writer, writer.acknowledged());
 }
 
+TEST(LogDirectoryLifeTest, WithoutAnErrorTheStreamIsHeld) {
+  MemoryFiles files;
+  Writer writer(&files, Kept::kStream);
+  ASSERT_TRUE(writer.Open());
+  Live(&writer);
+  EXPECT_EQ(writer.held(), 4u);  // those before had to go
+  ExpectHistory(&writer, writer.acknowledged());
+}
+
 // Also when the start itself ends at any call.
-TEST(LogDirectoryFaultsTest, AfterACrashAtAnyCallAStartHasTheSameData) {
+TEST_P(LogDirectoryFaultsTest, AfterACrashAtAnyCallAStartHasTheSameData) {
   helio::Random random(helio::TestSeed());
   for (const size_t calls_failing : {size_t{1}, SIZE_MAX}) {
-    ForEachStep(calls_failing, [&](MemoryFiles& files, Writer& writer) {
+    ForEachStep(calls_failing, GetParam(), [&](MemoryFiles& files, Writer& writer) {
       for (int i = 0; i < 20; ++i) {
         MemoryFiles after;
         after.files = files.AfterCrash(&random);
         after.calls_left = random.Uniform(30);
         {
-          Writer halfway(&after);
+          Writer halfway(&after, GetParam());
           (void)halfway.Open();
           halfway.Rewrite('y');
           halfway.Append('z');
         }
         MemoryFiles later;
         later.files = after.AfterCrash(&random);
-        Writer again(&later);
+        Writer again(&later, GetParam());
         ASSERT_TRUE(again.Open());
         ExpectData(again.Data(), writer.acknowledged());
         ExpectHistory(&again, writer.acknowledged());
@@ -517,7 +543,7 @@ TEST(LogDirectoryFaultsTest, AfterACrashAtAnyCallAStartHasTheSameData) {
   }
 }
 
-TEST(LogDirectoryFaultsTest, AFileOfRedisBefore7SurvivesACrashAtAnyCall) {
+TEST(LogDirectoryLifeTest, AFileOfRedisBefore7SurvivesACrashAtAnyCall) {
   helio::Random random(helio::TestSeed());
   bool has_failed = true;
   for (size_t k = 0; has_failed; ++k) {
