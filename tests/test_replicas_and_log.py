@@ -292,21 +292,10 @@ def test_what_was_not_kept_needs_a_copy(primary, tmp_path, flags):
         assert copies(c) == (2, 0)
 
 
-def test_nothing_is_kept_for_ever(primary, tmp_path):
-    server = primary(repl_backlog_size="16kb", repl_backlog_ttl=1)
-    with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
-        follow(replica, server)
-        await_replica(c)
-        with away(c, replica):
-            wait_until(lambda: "has been away for 1 seconds" in server.log())
-            write_and_rewrite(c)
-            assert replaced_bytes(c) == 0
-        await_replica(c)
-        assert_same(c, replica)
-        assert copies(c) == (2, 0)
-
-
-def test_a_new_limit_counts_at_once(primary, tmp_path):
+@pytest.mark.parametrize(
+    ("setting", "value"), [("absent_replica_log_limit", 0), ("repl-backlog-ttl", 1)]
+)
+def test_what_is_kept_ends_with_its_limits(primary, tmp_path, setting, value):
     server = primary(repl_backlog_size="16kb")
     with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
         follow(replica, server)
@@ -314,7 +303,7 @@ def test_a_new_limit_counts_at_once(primary, tmp_path):
         with away(c, replica):
             write_and_rewrite(c)
             assert replaced_bytes(c) > 1_200_000
-            assert c.call("CONFIG", "SET", "absent_replica_log_limit", "0") == OK
+            assert c.call("CONFIG", "SET", setting, value) == OK
             wait_until(lambda: replaced_bytes(c) == 0, what="no more of it")
         await_replica(c)
         assert_same(c, replica)

@@ -343,7 +343,7 @@ void AppendLog::SetRules(const LogOptions& options) {
   writer_->SetTimestamps(options_.writes_timestamps());
   SetRewriteLimit(bytes_at_rewrite_);
   ChangeHistory([this, is_switched = has_history != had_history](LogDirectory& directory) {
-    directory.SetHold(Hold());  // of the last one of several, as what follows
+    directory.SetHold(NewHold());  // of the last one of several, as what follows
     if (is_switched) directory.SetKeepsHistory(options_.history_s > 0);
   });
 }
@@ -427,7 +427,7 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
     if (!stream_.journal()->Flush()) return "the log was stopped";
     if (auto error = writer_->FinishNewFile(&seq)) return error.message();
   }
-  writer_->WithDirectory([this](LogDirectory& directory) { directory.set_hold(Hold()); });
+  writer_->WithDirectory([this](LogDirectory& directory) { directory.set_hold(NewHold()); });
   if (auto error = writer_->FinishBase(seq)) return error.message();
   return "";
 }
@@ -468,15 +468,14 @@ std::vector<std::string> AppendLog::StreamFiles() {
   return paths;
 }
 
-LogDirectory::StreamHold AppendLog::Hold() const {
-  return {.from = needed_from_ ? needed_from_() : UINT64_MAX,
-          .bytes_max = options_.absent_replica_bytes};
+LogDirectory::StreamHold AppendLog::NewHold() {
+  held_from_ = NeededFrom();
+  return {.from = held_from_, .bytes_max = options_.absent_replica_bytes};
 }
 
 void AppendLog::RemoveNotNeeded() {
-  const uint64_t from = Hold().from;
-  if (!is_on() || !holds_files_ || std::exchange(held_from_, from) == from) return;
-  ChangeHistory([this](LogDirectory& directory) { directory.SetHold(Hold()); });
+  if (!is_on() || !holds_files_ || NeededFrom() == held_from_) return;
+  ChangeHistory([this](LogDirectory& directory) { directory.SetHold(NewHold()); });
 }
 
 uint64_t AppendLog::SizeOf(const ManifestFile& file) const {

@@ -195,7 +195,9 @@ class AppendLog {
   // Changes the directory on a fiber of its own: files may be large, and who asks may have locks.
   void ChangeHistory(std::function<void(LogDirectory&)> change);
   void AwaitHistoryChanges();
-  LogDirectory::StreamHold Hold() const;
+  uint64_t NeededFrom() const { return needed_from_ ? needed_from_() : UINT64_MAX; }
+  // As it is to be now.
+  LogDirectory::StreamHold NewHold();
   uint64_t bytes() const;
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
@@ -241,7 +243,7 @@ class AppendLog {
   int history_changes_ = 0;            // that are under way
   helio::EventCount history_changed_;  // one has ended
   std::function<uint64_t()> needed_from_;
-  uint64_t held_from_ = UINT64_MAX;  // needed_from_() as it was when files were last removed
+  uint64_t held_from_ = UINT64_MAX;  // of the last NewHold
   bool holds_files_ = false;         // for that
   int64_t oldest_entry_s_ = -1;      // when the oldest entry of the history was replaced; -1: none
 

@@ -261,7 +261,7 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     if (replica->pin != nullptr) backlog_.Unpin(replica->pin);
     alone_since_ns_ = helio::MonotonicNanos();
     LOG(INFO) << "the replica " << AddressOf(*replica) << " has left";
-    if (!ends_ && MayComeBack(*replica)) {
+    if (!ends_ && has_backlog_ && MayComeBack(*replica)) {
       absent_.OnLeft(AddressOf(*replica), replica->acks.received, helio::MonotonicNanos());
     }
     CheckGoodReplicas();
