@@ -720,7 +720,10 @@ AppendLogFacts AppendLog::Facts() const {
   facts.waiting_bytes = stream_.journal()->waiting_bytes();
   facts.epochs = stream_.journal()->durable();
   const LogStatus& status = writer_->status();
-  facts.is_write_ok = status.is_ok();
+  // Not the writer's status: it is there before the gate, and whoever reads `err` expects that
+  // writes are refused.
+  const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed);
+  facts.is_write_ok = (gate & Settings::kNoLogGate) == 0;
   facts.unsynced_bytes = status.kept_bytes.load(std::memory_order_relaxed);
   facts.is_behind = is_behind_.load(std::memory_order_relaxed);
   facts.syncs = status.syncs.load(std::memory_order_relaxed);
