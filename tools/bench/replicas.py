@@ -4,7 +4,9 @@
 cores but where it says otherwise.
 
   primary    CPU of the primary for a SET with one replica, and its ratio to the same without. It
-             has core 0 for itself; the load and the replica share core 1
+             has core 0 for itself; the load and the replica share core 1. The load has one rate
+             for both (--set-rate at P1, four times that at P10), or the replica would slow it
+             down, and the primary find fewer commands each time it looks
   replica    CPU of the replica for a SET that it carries out
   lag        how far a replica is behind, in MB of the stream, while 50 connections write with
              pipelines of 10 for --seconds: the median of the second half of the time; ours with
@@ -74,11 +76,11 @@ class Node(FreeServer):
         if int(self.call("WAIT", str(count), "60000")) < count:
             raise BenchError("the replica does not catch up")
 
-    def write(self, pipeline, count):
-        """SETs a second."""
-        each = str(count // WRITERS)
-        found = self.load("--ratio=1:0", "-c", str(WRITERS), "-n", each, f"--pipeline={pipeline}")
-        return found["rps"]
+    def write(self, pipeline, count, rate=0):
+        """SETs a second. `rate`: so many and no more, if they can be had."""
+        each = ["-c", str(WRITERS), "-n", str(count // WRITERS)]
+        pace = [f"--pipeline={pipeline}", f"--qps={rate // WRITERS}"]
+        return self.load("--ratio=1:0", *each, *pace)["rps"]
 
 
 @contextlib.contextmanager
@@ -110,10 +112,11 @@ def apart(primary, others):
 
 def cpu_us(kind, options, pipeline, with_replica):
     """Of the primary and, if there is one, of the replica, for a SET."""
+    rate = options.set_rate * (1 if pipeline == 1 else 4)
     with pair(kind, options, with_replica) as nodes, apart(nodes[0], nodes[1:]):
-        nodes[0].write(pipeline, options.writes // 10)
+        nodes[0].write(pipeline, options.writes // 10, rate)
         before = [node.cpu_s() for node in nodes]
-        nodes[0].write(pipeline, options.writes)
+        nodes[0].write(pipeline, options.writes, rate)
         nodes[0].await_replicas(len(nodes) - 1)
         return [
             (node.cpu_s() - then) / options.writes * 1e6
@@ -265,6 +268,7 @@ def main():
     parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--writes", type=int, default=1_000_000)
+    parser.add_argument("--set-rate", type=int, default=40_000)
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--away", type=int, default=600)
