@@ -34,22 +34,34 @@ def probe(port, seconds, first_key, keys):
 
 
 def percentile_ms(latencies, percent):
-    return sorted(latencies)[min(len(latencies) - 1, len(latencies) * percent // 100)] * 1000
+    return sorted(latencies)[min(len(latencies) - 1, int(len(latencies) * percent / 100))] * 1000
+
+
+class Probe:
+    """The probe beside whatever runs until `await_end` returns; then `p99_ms`, `p99_9_ms`, `max_ms`."""
+
+    def __init__(self, port, seconds, keys, first_key=1_000_000):
+        self.seconds = seconds
+        arguments = (port, seconds, first_key, keys)
+        line = [sys.executable, __file__, *(str(argument) for argument in arguments)]
+        self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+
+    def await_end(self):
+        out, _ = self.process.communicate(timeout=self.seconds + 120)
+        if self.process.returncode != 0:
+            raise BenchError("the probe failed; it needs the right to real-time priority")
+        vars(self).update(json.loads(out))
+        return self
 
 
 class ReadLatency:
     """p99 in ms of the probe, and of the --rate GETs a second that it runs beside."""
 
     def __init__(self, server, options):
-        arguments = (server.port, options.seconds, 1_000_000, options.keys)
-        line = [sys.executable, __file__, *(str(argument) for argument in arguments)]
-        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
-            rate = f"--qps={options.rate / CONNECTIONS}"
-            report = server.load("--ratio=0:1", rate, f"--test_time={options.seconds}")
-            out, _ = process.communicate(timeout=options.seconds + 60)
-        if process.returncode != 0:
-            raise BenchError("the probe failed; it needs the right to real-time priority")
-        self.probe = json.loads(out)["p99_ms"]
+        probe = Probe(server.port, options.seconds, options.keys)
+        rate = f"--qps={options.rate / CONNECTIONS}"
+        report = server.load("--ratio=0:1", rate, f"--test_time={options.seconds}")
+        self.probe = probe.await_end().p99_ms
         self.load = report["latency_us"]["p99"] / 1000
 
     def __str__(self):
@@ -58,7 +70,12 @@ class ReadLatency:
 
 def main():
     latencies = probe(*(int(word) for word in sys.argv[1:]))
-    print(json.dumps({"requests": len(latencies), "p99_ms": percentile_ms(latencies, 99)}))
+    report = {
+        "p99_ms": percentile_ms(latencies, 99),
+        "p99_9_ms": percentile_ms(latencies, 99.9),
+        "max_ms": max(latencies) * 1000,
+    }
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@
 //
 // and one more hop writes the target. A locked key can still expire between two hops; each hop sees
 // what is there then, as if that had happened a moment before or after the command.
+//
+// Large sets. What takes long is done in slices, and others run in between, on the shards (a hop
+// for each slice) and on the command's own thread (LongWork): only the keys are locked meanwhile.
+// If a key expires between two slices, what they found of it is forgotten.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -18,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/collections/set_commands.h"
@@ -28,6 +33,7 @@
 #include "engine/hops/coordinator.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -91,6 +97,9 @@ struct Result {
   // set that has become a block or a table for the first one's members stays it then.
   bool has_first = false;
   Shape first = {};
+  std::optional<CompactValue> set = {};  // the value for the target, if it was made already
+
+  size_t size() const { return set ? SetValue(*set).size() : members.size(); }
 };
 
 // --- Sets of one shard ---
@@ -228,17 +237,24 @@ void ReplyWith(const Result& result, ReplySink& reply) {
   for (size_t i = 0; i < result.members.size(); ++i) reply.Bulk(result.members[i]);
 }
 
-CompactValue MakeSet(const Result& result, const SetLimit& limit) {
+// `work`: null in a brief.
+CompactValue MakeSet(const Result& result, const SetLimit& limit, helio::LongWork* work = nullptr) {
   const MemberList& members = result.members;
   Shape shape;
-  for (size_t i = 0; i < members.size(); ++i) shape.Add(members[i]);
+  for (size_t i = 0; i < members.size(); ++i) {
+    shape.Add(members[i]);
+    if (work != nullptr) work->Step();
+  }
   SetValue::Encoding encoding = shape.Encoding(limit, result.starts_packed);
   if (result.has_first) encoding = std::max(encoding, result.first.Encoding(limit, false));
   CompactValue value;
   SetValue::Create(&value, encoding == SetValue::kIntegers ? "0" : "", 0, limit);
   SetValue set(&value);
   if (encoding == SetValue::kTable) set.MakeTable();
-  for (size_t i = 0; i < members.size(); ++i) set.Add(members[i], limit);
+  for (size_t i = 0; i < members.size(); ++i) {
+    set.Add(members[i], limit);
+    if (work != nullptr) work->Step();
+  }
   return value;
 }
 
@@ -255,13 +271,14 @@ KeyEvent StoreEvent(Operation operation) {
 }
 
 // The key becomes the set, whatever it was; nothing for an empty one.
-void Store(ShardContext& cx, Operation operation, std::string_view key, const Result& result) {
-  if (result.members.empty()) {
+void Store(ShardContext& cx, Operation operation, std::string_view key, Result& result) {
+  if (result.size() == 0) {
     cx.Delete(key);
     return;
   }
   ShardContext::Detached made;
-  made.value = MakeSet(result, cx.shard().set_limit());
+  made.value = result.set ? *std::exchange(result.set, std::nullopt)
+                          : MakeSet(result, cx.shard().set_limit());
   cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), StoreEvent(operation));
@@ -295,8 +312,15 @@ class AcrossShards {
     return is_right ? std::optional(std::move(result)) : std::nullopt;
   }
 
-  void Store(Operation operation, std::string_view key, const Result& result) {
+  // Returns the size of the set.
+  size_t Store(Operation operation, std::string_view key, Result& result) {
+    if (!result.set && result.size() > kLargeMembers) {
+      helio::LongWork work;
+      result.set = MakeSet(result, parts_.items()[0].part.limit, &work);
+    }
+    const size_t size = result.size();
     parts_.HopToTarget([&](ShardContext& cx) { dfly::Store(cx, operation, key, result); });
+    return size;
   }
 
  private:
@@ -306,10 +330,19 @@ class AcrossShards {
     bool has_absent = false;
     bool starts_packed = false;       // the smallest set is not integers
     size_t smallest = SIZE_MAX;       // size of the smallest set
+    size_t smallest_at = 0;           // and which of the keys it has
+    size_t largest = 0;
     size_t first = 0;                 // of the first one
     DifferenceCost cost = {};         // of all
+    SetLimit limit = {};
     MemberList members = {};          // SUNION
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
+    // How far slices have come.
+    size_t key_at = 0;           // of the item's keys
+    size_t begin = 0;            // that one's first in `members`
+    uint32_t cursor = 0;         // in that one
+    size_t mark_at = 0;          // in the list
+    size_t present = SIZE_MAX;   // keys that were there in the slices before
   };
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
@@ -318,6 +351,7 @@ class AcrossShards {
   std::optional<Result> ComputeInOne(Operation operation) {
     std::optional<Result> result;
     const auto compute = [&](ShardContext& cx, Item& item) {
+      item.part.limit = cx.shard().set_limit();
       result = Compute(cx, operation, item.keys);
     };
     if (!parts_.Hop(compute)) return {};
@@ -333,68 +367,119 @@ class AcrossShards {
   bool Survey() {
     const auto look = [](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
-      Part& part = item.part;
-      part.is_wrong_type = !sets;
-      if (!sets) return;
-      part.has_absent = HasAbsent(*sets);
-      part.first = SizeOf((*sets)[0]);
-      part.cost.Add(*sets);
-      for (const MaybeSet& set : *sets) {
-        if (!set || set->size() >= part.smallest) continue;
-        part.smallest = set->size();
-        part.starts_packed = set->encoding() != SetValue::kIntegers;
-      }
+      item.part.is_wrong_type = !sets;
+      if (sets) Note(cx, *sets, &item.part);
     };
     return parts_.Hop(look, Parts::More::kYes) && !IsWrongType();
+  }
+  static void Note(ShardContext& cx, const Sets& sets, Part* part) {
+    part->limit = cx.shard().set_limit();
+    part->has_absent = HasAbsent(sets);
+    part->first = SizeOf(sets[0]);
+    part->cost.Add(sets);
+    for (size_t i = 0; i < sets.size(); ++i) {
+      const MaybeSet& set = sets[i];
+      part->largest = std::max(part->largest, SizeOf(set));
+      if (!set || set->size() >= part->smallest) continue;
+      part->smallest = set->size();
+      part->smallest_at = i;
+      part->starts_packed = set->encoding() != SetValue::kIntegers;
+    }
   }
 
   // Keeps of `list` what nobody has marked.
   void KeepUnmarked(const MemberList& list, MemberList* kept) {
+    helio::LongWork work;
+    kept->Reserve(list.size());
     for (size_t i = 0; i < list.size(); ++i) {
       const bool is_marked = std::any_of(
           parts_.items().begin(), parts_.items().end(),
           [i](const Item& item) { return !item.part.marks.empty() && item.part.marks[i] != 0; });
       if (!is_marked) kept->Add(list[i]);
+      work.Step();
     }
   }
 
-  // function(ShardContext&, Item&) on the shard of `base`, and on all others.
+  // One has expired since the slice before: as if it had before the command.
+  static bool HasLostOne(const Sets& sets, Part* part) {
+    const auto present = static_cast<size_t>(
+        std::count_if(sets.begin(), sets.end(), [](const MaybeSet& set) { return set.has_value(); }));
+    return std::exchange(part->present, present) != present;
+  }
+
+  // function(ShardContext&, Item&) on the shard of `base`.
   template <typename F>
   void HopTo(const Item& base, F&& function) {
     parts_.HopOn([&base](const Item& item) { return &item == &base; }, function, Parts::More::kYes);
   }
+  // The others mark members of `list`: mark(const Sets&, first, last, std::vector<uint8_t>*).
   template <typename F>
-  void HopToOthers(const Item& base, F&& function) {
-    parts_.HopOn([&base](const Item& item) { return &item != &base; }, function);
+  void MarkOnOthers(const Item& base, const MemberList& list, F&& mark) {
+    const auto others = [&base](const Item& item) { return &item != &base; };
+    const auto mark_some = [&](ShardContext& cx, Item& item) {
+      Part& part = item.part;
+      const Sets sets = FindAgain(cx, item.keys);
+      if (HasLostOne(sets, &part)) part.mark_at = 0;
+      part.marks.resize(list.size());
+      const size_t first = part.mark_at;
+      part.mark_at = std::min(list.size(), first + kSliceMembers);
+      mark(sets, first, part.mark_at, &part.marks);
+      return part.mark_at < list.size();
+    };
+    if (list.size() > kSliceMembers) return parts_.HopInSlices(others, mark_some);
+    parts_.HopOn(others, mark_some);
   }
 
   bool Intersect(Result* result) {
     if (!Survey()) return false;
-    const std::vector<Item>& items = parts_.items();
+    std::vector<Item>& items = parts_.items();
     for (const Item& item : items) {
       if (item.part.has_absent) return true;
     }
-    const Item& base = *std::min_element(
-        items.begin(), items.end(),
-        [](const Item& a, const Item& b) { return a.part.smallest < b.part.smallest; });
+    Item& base = *std::min_element(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return a.part.smallest < b.part.smallest;
+    });
     result->starts_packed = base.part.starts_packed;
     MemberList list;
-    HopTo(base, [&list](ShardContext& cx, Item& item) {
-      ForEachOfAll(FindAgain(cx, item.keys), [&list](std::string_view member) {
-        list.Add(member);
-        return true;
+    if (base.part.smallest > kLargeMembers) {
+      IntersectInSlices(base, &list);
+    } else {
+      HopTo(base, [&list](ShardContext& cx, Item& item) {
+        ForEachOfAll(FindAgain(cx, item.keys), [&list](std::string_view member) {
+          list.Add(member);
+          return true;
+        });
       });
-    });
+    }
     if (list.empty()) return true;
-    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
-      const Sets sets = FindAgain(cx, item.keys);
-      const bool is_empty = HasAbsent(sets);
-      std::vector<uint8_t>& marks = item.part.marks;
-      marks.resize(list.size());
-      for (size_t i = 0; i < list.size(); ++i) marks[i] = is_empty || !AllHave(sets, list[i]);
-    });
+    MarkOnOthers(base, list,
+                 [&list](const Sets& sets, size_t first, size_t last, std::vector<uint8_t>* marks) {
+                   const bool is_empty = HasAbsent(sets);
+                   for (size_t i = first; i < last; ++i) {
+                     (*marks)[i] = is_empty || !AllHave(sets, list[i]);
+                   }
+                 });
     KeepUnmarked(list, &result->members);
     return true;
+  }
+
+  // What the sets of `base` have in common.
+  void IntersectInSlices(const Item& base, MemberList* list) {
+    list->Reserve(base.part.smallest);
+    parts_.HopInSlices([&base](const Item& item) { return &item == &base; },
+                       [list](ShardContext& cx, Item& item) {
+                         Part& part = item.part;
+                         const Sets sets = FindAgain(cx, item.keys);
+                         if (HasAbsent(sets)) {
+                           list->Truncate(0);
+                           return false;
+                         }
+                         ScanSome(*sets[part.smallest_at], &part.cursor,
+                                  [&](std::string_view member) {
+                                    if (AllHave(sets, member)) list->Add(member);
+                                  });
+                         return part.cursor != 0;
+                       });
   }
 
   bool Subtract(Result* result) {
@@ -408,29 +493,61 @@ class AcrossShards {
     }
     const bool notes_first = parts_.has_target() && cost.CopiesFirst(base.part.first);
     MemberList list;
-    HopTo(base, [&](ShardContext& cx, Item& item) {
-      const Sets sets = FindAgain(cx, item.keys);
-      if (notes_first && sets[0]) NoteFirst(*sets[0], result);
-      AddDifference(sets, &list);
-    });
+    if (base.part.first > kLargeMembers) {
+      SubtractInSlices(base, notes_first ? result : nullptr, &list);
+    } else {
+      HopTo(base, [&](ShardContext& cx, Item& item) {
+        const Sets sets = FindAgain(cx, item.keys);
+        if (notes_first && sets[0]) NoteFirst(*sets[0], result);
+        AddDifference(sets, &list);
+      });
+    }
     if (list.empty()) return true;
-    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
-      const AnyOf sets(FindAgain(cx, item.keys), list.size());
-      std::vector<uint8_t>& marks = item.part.marks;
-      marks.resize(list.size());
-      for (size_t i = 0; i < list.size(); ++i) marks[i] = sets.Has(list[i]);
-    });
+    MarkOnOthers(base, list,
+                 [&list](const Sets& sets, size_t first, size_t last, std::vector<uint8_t>* marks) {
+                   const AnyOf any(sets, last - first);
+                   for (size_t i = first; i < last; ++i) (*marks)[i] = any.Has(list[i]);
+                 });
     KeepUnmarked(list, &result->members);
     return true;
   }
 
+  // What the first set of `base` has, and its others have not; `noted`: gets the first one's shape.
+  void SubtractInSlices(const Item& base, Result* noted, MemberList* list) {
+    if (noted != nullptr) noted->has_first = true;
+    parts_.HopInSlices([&base](const Item& item) { return &item == &base; },
+                       [noted, list](ShardContext& cx, Item& item) {
+                         Part& part = item.part;
+                         const Sets sets = FindAgain(cx, item.keys);
+                         if (HasLostOne(sets, &part)) {
+                           list->Truncate(0);
+                           if (noted != nullptr) noted->first = {};
+                           part.cursor = 0;
+                         }
+                         if (!sets[0]) return false;
+                         const AnyOf others(SetSpan(sets).subspan(1), kSliceMembers);
+                         ScanSome(*sets[0], &part.cursor, [&](std::string_view member) {
+                           if (noted != nullptr) noted->first.Add(member);
+                           if (!others.Has(member)) list->Add(member);
+                         });
+                         return part.cursor != 0;
+                       });
+  }
+
   bool Unite(Result* result) {
-    const auto unite = [](ShardContext& cx, Item& item) {
+    const bool is_kept = parts_.has_target();
+    const auto unite = [is_kept](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
-      if (sets) AddUnion(*sets, &item.part.members);
+      if (!sets) return;
+      Note(cx, *sets, &item.part);
+      if (!is_kept || !IsLarge(item)) AddUnion(*sets, &item.part.members);
     };
     if (!parts_.Hop(unite) || IsWrongType()) return false;
+    if (is_kept && std::any_of(parts_.items().begin(), parts_.items().end(), IsLarge)) {
+      UniteLarge(result);
+      return true;
+    }
     SetValue::Table seen;
     for (const Item& item : parts_.items()) {
       const MemberList& members = item.part.members;
@@ -439,6 +556,54 @@ class AcrossShards {
       }
     }
     return true;
+  }
+
+  // One of its sets is: the union is a table then, whatever the others have.
+  static bool IsLarge(const Item& item) {
+    const SetLimit& limit = item.part.limit;
+    return item.part.largest >
+           std::max<size_t>({kLargeMembers, limit.integers, limit.packed.entries});
+  }
+  void UniteLarge(Result* result) {
+    parts_.HopInSlices(IsLarge, CopySome);
+    helio::LongWork work;
+    const SetLimit limit = parts_.items()[0].part.limit;
+    CompactValue& value = result->set.emplace();
+    SetValue::Create(&value, "", 0, limit);
+    SetValue set(&value);
+    set.MakeTable();
+    for (const Item& item : parts_.items()) {
+      const MemberList& members = item.part.members;
+      for (size_t i = 0; i < members.size(); ++i) {
+        set.Add(members[i], limit);
+        work.Step();
+      }
+    }
+  }
+  // A slice of the item's sets. What several of them have comes more than once.
+  static bool CopySome(ShardContext& cx, Item& item) {
+    Part& part = item.part;
+    const MaybeSet set = SetOrNone(cx, cx.Peek(item.keys[part.key_at]));
+    if (set) {
+      ScanSome(*set, &part.cursor, [&part](std::string_view member) { part.members.Add(member); });
+    } else {
+      part.members.Truncate(part.begin);
+      part.cursor = 0;
+    }
+    if (part.cursor != 0) return true;
+    part.begin = part.members.size();
+    return ++part.key_at < item.keys.size();
+  }
+  // A slice of one set.
+  template <typename F>
+  static void ScanSome(const SetValue& set, uint32_t* cursor, F&& fn) {
+    size_t count = 0;
+    do {
+      *cursor = set.Scan(*cursor, [&](std::string_view member) {
+        ++count;
+        fn(member);
+      });
+    } while (*cursor != 0 && count < kSliceMembers);
   }
 
   // In a later hop: without a trace, as Redis looks once.
@@ -471,7 +636,7 @@ void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 template <Operation kOperation>
 void Keep(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<Result> result = Compute(cx, kOperation, args.from(2));
+  std::optional<Result> result = Compute(cx, kOperation, args.from(2));
   if (!result) return reply.Error(kErrWrongType);
   Store(cx, kOperation, args.key(), *result);
   reply.Integer(static_cast<int64_t>(result->members.size()));
@@ -482,10 +647,9 @@ template <Operation kOperation>
 void KeepAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   AcrossShards sets(cx, args.from(2));
   sets.SetTarget(args.key());
-  const std::optional<Result> result = sets.Run(kOperation);
+  std::optional<Result> result = sets.Run(kOperation);
   if (!result) return reply.Error(kErrWrongType);
-  sets.Store(kOperation, args.key(), *result);
-  reply.Integer(static_cast<int64_t>(result->members.size()));
+  reply.Integer(static_cast<int64_t>(sets.Store(kOperation, args.key(), *result)));
 }
 
 struct CountOptions {

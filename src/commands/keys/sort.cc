@@ -30,6 +30,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -114,37 +115,75 @@ std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& 
   return options;
 }
 
-struct Source {
-  bool is_wrong_type = false;
-  ValueType type = ValueType::kList;
-  std::vector<std::string> elements;
-};
+// The elements of the key that is sorted, read in slices, so that its shard goes on meanwhile.
+class Source {
+ public:
+  ValueType type() const { return type_; }
+  bool is_wrong_type() const { return is_wrong_type_; }
+  const std::vector<std::string>& elements() const { return elements_; }
 
-Source ReadSource(ShardContext& cx, std::string_view key) {
-  Source source;
-  const auto value = cx.FindReadOnly(key);
-  if (!value) return source;
-  source.type = value->type();
-  const auto add = [&source](std::string_view element) { source.elements.emplace_back(element); };
-  char scratch[QuickList::kScratchSize];
-  switch (source.type) {
-    case ValueType::kList:
-      for (auto at = static_cast<const QuickList*>(value->object())->At(QuickList::End::kFront); at;
-           at.Next()) {
-        add((*at).View(scratch));
-      }
-      break;
-    case ValueType::kSet:
-      SetOf(cx, value).ForEach(add);
-      break;
-    case ValueType::kZset:
-      ToRead(*value).ForEach([&add](std::string_view member, double) { add(member); });
-      break;
-    default:
-      source.is_wrong_type = true;
+  // In a hop. False: it has all. If the key expires between two slices, it has none, as if that had
+  // been before the command.
+  bool ReadSome(ShardContext& cx, std::string_view key) {
+    const bool is_first = std::exchange(is_new_, false);
+    const auto value = is_first ? cx.FindReadOnly(key) : cx.Peek(key);
+    if (!value) {
+      elements_.clear();
+      return false;
+    }
+    type_ = value->type();
+    switch (type_) {
+      case ValueType::kList:
+        return ReadList(*static_cast<const QuickList*>(value->object()));
+      case ValueType::kSet:
+        return Scan(SetOf(cx, value), [this](std::string_view member) { Add(member); });
+      case ValueType::kZset:
+        return ReadZset(ToRead(*value));
+      default:
+        is_wrong_type_ = true;
+        return false;
+    }
   }
-  return source;
-}
+
+ private:
+  static constexpr size_t kSlice = 4 * kSliceMembers;
+
+  void Add(std::string_view element) { elements_.emplace_back(element); }
+  // Returns how many elements come now, of a value in which they have places.
+  size_t Next(size_t size) {
+    elements_.reserve(size);
+    return std::min(size - elements_.size(), kSlice);
+  }
+  bool ReadList(const QuickList& list) {
+    char scratch[QuickList::kScratchSize];
+    size_t count = Next(list.size());
+    for (auto at = list.At(elements_.size()); count > 0; --count, at.Next()) {
+      Add((*at).View(scratch));
+    }
+    return elements_.size() < list.size();
+  }
+  bool ReadZset(const ZsetValue& zset) {
+    const size_t count = Next(zset.size());
+    zset.ForRange(elements_.size(), count, false,
+                  [this](std::string_view member, double) { Add(member); });
+    return elements_.size() < zset.size();
+  }
+  template <typename F>
+  bool Scan(const SetValue& set, F&& fn) {
+    elements_.reserve(set.size());
+    const size_t end = elements_.size() + kSlice;
+    do {
+      cursor_ = set.Scan(cursor_, fn);
+    } while (cursor_ != 0 && elements_.size() < end);
+    return cursor_ != 0;
+  }
+
+  bool is_new_ = true;
+  bool is_wrong_type_ = false;
+  ValueType type_ = ValueType::kList;
+  uint32_t cursor_ = 0;  // in a set
+  std::vector<std::string> elements_;
+};
 
 using Text = std::optional<std::string>;
 
@@ -188,11 +227,15 @@ class Sorting {
   void Run(ReplySink& reply) {
     LockKeys();
     if (!tx_.Schedule()) return;
-    tx_.HopOn({&source_id_, 1}, [&](ShardTurn& turn) {
-      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
-      source_ = ReadSource(cx, key_);
-    });
-    if (source_.is_wrong_type) return reply.Error(kErrWrongType);
+    bool goes_on;
+    do {
+      tx_.HopOn({&source_id_, 1}, [&](ShardTurn& turn) {
+        ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+        goes_on = source_.ReadSome(cx, key_);
+        list_limit_ = turn.shard().list_limit();
+      });
+    } while (goes_on);
+    if (source_.is_wrong_type()) return reply.Error(kErrWrongType);
     if (!Order()) return reply.Error("ERR One or more scores can't be converted into double");
     ReadResults();
     if (!options_.target) return Reply(reply);
@@ -221,27 +264,35 @@ class Sorting {
     std::vector<std::string> keys(items_.size());
     std::vector<std::vector<size_t>> of_shard(cx_.shards().size());
     for (size_t i = 0; i < items_.size(); ++i) {
-      keys[i] = pattern.KeyFor(source_.elements[items_[i].index]);
+      keys[i] = pattern.KeyFor(source_.elements()[items_[i].index]);
       of_shard[cx_.shards().ShardOfKey(keys[i], HashKey(keys[i]))].push_back(i);
+      work_.Step();
     }
-    tx_.Hop([&](ShardTurn& turn) {
-      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
-      for (size_t i : of_shard[turn.shard().id()]) {
-        (*texts)[i * stride + offset] = ReadPattern(cx, pattern, keys[i]);
-      }
-    });
+    size_t most = 0;
+    for (const std::vector<size_t>& indexes : of_shard) most = std::max(most, indexes.size());
+    for (size_t begin = 0; begin == 0 || begin < most; begin += kSliceMembers) {
+      tx_.Hop([&](ShardTurn& turn) {
+        ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+        const std::vector<size_t>& indexes = of_shard[turn.shard().id()];
+        const size_t end = std::min(indexes.size(), begin + kSliceMembers);
+        for (size_t at = begin; at < end; ++at) {
+          const size_t i = indexes[at];
+          (*texts)[i * stride + offset] = ReadPattern(cx, pattern, keys[i]);
+        }
+      });
+    }
   }
 
   // Fills items_, those that are asked for. False if a weight is no number.
   bool Order() {
-    const size_t count = source_.elements.size();
+    const size_t count = source_.elements().size();
     items_.resize(count);
     for (size_t i = 0; i < count; ++i) items_[i].index = i;
     // What is stored, or what a script does, must not depend on how a set happens to lie in memory.
     const bool is_set_to_sort =
-        source_.type == ValueType::kSet && (options_.target.has_value() || cx_.is_scripted());
+        source_.type() == ValueType::kSet && (options_.target.has_value() || cx_.is_scripted());
     if (options_.keeps_order() && !is_set_to_sort) {
-      const bool is_reversed = source_.type != ValueType::kSet && options_.is_descending;
+      const bool is_reversed = source_.type() != ValueType::kSet && options_.is_descending;
       if (is_reversed) std::reverse(items_.begin(), items_.end());
     } else if (!SortItems(options_.keeps_order())) {
       return false;
@@ -268,13 +319,15 @@ class Sorting {
     for (Item& item : items_) {
       const Text* weight = by_pattern ? &weights[item.index] : nullptr;
       if (weight != nullptr && !*weight) continue;  // no weight: 0, or before all texts
-      item.text = weight == nullptr ? &source_.elements[item.index] : &**weight;
+      item.text = weight == nullptr ? &source_.elements()[item.index] : &**weight;
       if (by_text) continue;
       const auto number = ParseWeight(*item.text);
       if (!number) return false;
       item.weight = *number;
+      work_.Step();
     }
     const auto is_before = [&](const Item& a, const Item& b) {
+      work_.Step();
       const int order = by_text ? CompareTexts(a.text, b.text) : CompareWeights(a, b);
       return options_.is_descending ? order > 0 : order < 0;
     };
@@ -288,7 +341,7 @@ class Sorting {
   }
   int CompareWeights(const Item& a, const Item& b) const {
     if (a.weight != b.weight) return a.weight < b.weight ? -1 : 1;
-    return source_.elements[a.index].compare(source_.elements[b.index]);
+    return source_.elements()[a.index].compare(source_.elements()[b.index]);
   }
 
   void ReadResults() {
@@ -300,7 +353,8 @@ class Sorting {
         ReadAll(*pattern, at, stride, &results_);
       } else if (pattern == nullptr || pattern->is_element) {
         for (size_t i = 0; i < items_.size(); ++i) {
-          results_[i * stride + at] = source_.elements[items_[i].index];
+          results_[i * stride + at] = source_.elements()[items_[i].index];
+          work_.Step();
         }
       }
     }
@@ -318,6 +372,16 @@ class Sorting {
   }
 
   void Store() {
+    // A large list is made here, while others go on.
+    std::unique_ptr<QuickList> list;
+    const auto push_all = [&](const BlockLimit& limit, helio::LongWork* work) {
+      list = std::make_unique<QuickList>();
+      for (const Text& text : results_) {
+        list->Push(QuickList::End::kBack, text ? *text : std::string_view(), limit);
+        if (work != nullptr) work->Step();
+      }
+    };
+    if (results_.size() > kLargeMembers) push_all(list_limit_, &work_);
     tx_.HopAndConclude({&target_id_, 1}, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       if (cx.wants_effects()) TellStored(cx);
@@ -325,11 +389,7 @@ class Sorting {
         cx.Delete(*options_.target);
         return;
       }
-      auto list = std::make_unique<QuickList>();
-      for (const Text& text : results_) {
-        list->Push(QuickList::End::kBack, text ? *text : std::string_view(),
-                   turn.shard().list_limit());
-      }
+      if (list == nullptr) push_all(turn.shard().list_limit(), nullptr);
       ShardContext::Detached made;
       made.value.SetObject(ValueType::kList, list.release(), 0);
       cx.Put(*options_.target, std::move(made), KeyEvent::kSortStore, results_.size());
@@ -351,7 +411,9 @@ class Sorting {
   const SortOptions options_;
   ShardId source_id_ = 0;
   ShardId target_id_ = 0;
+  BlockLimit list_limit_;
   Source source_;
+  helio::LongWork work_;
   std::vector<Item> items_;
   std::vector<Text> results_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -72,6 +73,21 @@ class KeyParts {
     }
     const auto work = [&](ShardTurn& turn) { Visit(turn, function); };
     IsLast(more) ? tx_.HopAndConclude(ids, work) : tx_.HopOn(ids, work);
+  }
+  // For what would hold up a shard for long: function(ShardContext&, Item&) is called again and
+  // again, in a hop each time, on each of these shards until it has returned false there. Later
+  // hops, and none of them is the last.
+  template <typename Predicate, typename Function>
+  void HopInSlices(Predicate suit, Function function) {
+    std::vector<uint8_t> has_ended(items_.size(), 0);  // bytes, since shards write at the same time
+    const auto index_of = [this](const Item& item) { return &item - items_.data(); };
+    const auto goes_on = [&](const Item& item) { return suit(item) && !has_ended[index_of(item)]; };
+    while (std::any_of(items_.begin(), items_.end(), goes_on)) {
+      HopOn(
+          goes_on,
+          [&](ShardContext& cx, Item& item) { has_ended[index_of(item)] = !function(cx, item); },
+          More::kYes);
+    }
   }
   // function(ShardContext&) on the shard of the target.
   template <typename Function>

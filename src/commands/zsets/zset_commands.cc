@@ -18,22 +18,31 @@ void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, boo
   });
 }
 
+CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
+                      helio::LongWork* work) {
+  size_t longest = 0;
+  for (size_t i = 0; i < found.size(); ++i) longest = std::max(longest, found.members[i].size());
+  CompactValue value;
+  ZsetValue::Create(&value, longest, found.size(), limit);
+  ZsetValue zset(&value);
+  for (size_t i = 0; i < found.size(); ++i) {
+    zset.Set(found.members[i], found.scores[i], limit);
+    if (work != nullptr) work->Step();
+  }
+  return value;
+}
+
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes) {
+               uint64_t changes, std::optional<CompactValue> made) {
   if (found.size() == 0) {
     cx.Delete(key);
     return;
   }
-  size_t longest = 0;
-  for (size_t i = 0; i < found.size(); ++i) longest = std::max(longest, found.members[i].size());
-  const PackedLimit& limit = cx.shard().zset_limit();
-  ShardContext::Detached made;
-  ZsetValue::Create(&made.value, longest, found.size(), limit);
-  ZsetValue zset(&made.value);
-  for (size_t i = 0; i < found.size(); ++i) zset.Set(found.members[i], found.scores[i], limit);
-  cx.access_clock().Start(made.value, cx.now_ms());
-  made.is_sticky = cx.IsSticky(key).value_or(false);
-  cx.Put(key, std::move(made), event, changes);
+  ShardContext::Detached detached;
+  detached.value = made ? *std::move(made) : MakeZset(found, cx.shard().zset_limit());
+  cx.access_clock().Start(detached.value, cx.now_ms());
+  detached.is_sticky = cx.IsSticky(key).value_or(false);
+  cx.Put(key, std::move(detached), event, changes);
 }
 
 }  // namespace dfly

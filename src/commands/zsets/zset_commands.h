@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/reply_sink.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -44,20 +46,28 @@ void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, boo
 
 // Copies of members and their scores.
 struct ScoredMembers {
-  MemberList members;
+  MemberList members = {};
   std::vector<double> scores = {};
 
   void Add(std::string_view member, double score) {
     members.Add(member);
     scores.push_back(score);
   }
+  void Reserve(size_t count) {
+    members.Reserve(count);
+    scores.reserve(count);
+  }
+  void Clear() { *this = {}; }
   size_t size() const { return scores.size(); }
 };
 
-// The key becomes a sorted set of these, each member once, whatever it was; nothing if there are
-// none. `changes` as ShardContext::Changed's.
+// A sorted set of these, each member once. `work`: null in a brief.
+CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
+                      helio::LongWork* work = nullptr);
+// The key becomes that, whatever it was; nothing if there are none. `changes` as
+// ShardContext::Changed's. `made`: it was made already.
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes = 1);
+               uint64_t changes = 1, std::optional<CompactValue> made = {});
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

@@ -14,6 +14,8 @@
 //
 // and one more hop writes the target. A locked key can still expire between two hops; each hop sees
 // what is there then, as if that had happened a moment before or after the command.
+//
+// Large inputs are read, and a large target is made, in slices (set_operations.cc).
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -147,6 +149,25 @@ class Input {
       return true;
     });
   }
+  // A slice; false at the end. An absent one has no members, also of those that it had before.
+  bool CopySome(uint32_t* cursor, ScoredMembers* out) const {
+    if (value_ == nullptr) {
+      out->Clear();
+      return false;
+    }
+    const size_t end = out->size() + kSliceMembers;
+    do {
+      *cursor = is_zset() ? ToRead(*value_).Scan(*cursor,
+                                                 [out](std::string_view member, double score) {
+                                                   out->Add(member, score);
+                                                 })
+                          : set().Scan(*cursor, [out](std::string_view member) {
+                              out->Add(member, 1.0);
+                            });
+    } while (*cursor != 0 && out->size() < end);
+    return *cursor != 0;
+  }
+  bool is_there() const { return value_ != nullptr; }
 
  private:
   bool is_zset() const { return value_->type() == ValueType::kZset; }
@@ -208,9 +229,15 @@ class Union {
     const auto [it, is_new] = scores_.try_emplace(member, score);
     if (!is_new) it->second = Combine(it->second, score, aggregate_);
   }
-  ScoredMembers result() const {
+  // For about so many: nothing is moved then.
+  void Reserve(size_t count) { scores_.reserve(count); }
+  ScoredMembers result(helio::LongWork* work) const {
     ScoredMembers result;
-    for (const auto& [member, score] : scores_) result.Add(member, score);
+    result.Reserve(scores_.size());
+    for (const auto& [member, score] : scores_) {
+      result.Add(member, score);
+      if (work != nullptr) work->Step();
+    }
     return result;
   }
 
@@ -222,17 +249,21 @@ class Union {
   absl::flat_hash_map<std::string_view, double, Hash, std::equal_to<std::string_view>> scores_;
 };
 
-ScoredMembers UnionOf(std::span<const ScoredMembers> inputs, const Options& options) {
+// `work`: null in a brief.
+ScoredMembers UnionOf(std::span<const ScoredMembers> inputs, const Options& options,
+                      helio::LongWork* work = nullptr) {
   std::vector<size_t> sizes;
   for (const ScoredMembers& input : inputs) sizes.push_back(input.size());
   Union all(options.aggregate);
+  if (work != nullptr) all.Reserve(std::accumulate(sizes.begin(), sizes.end(), size_t{0}));
   for (size_t index : BySize(sizes)) {
     const ScoredMembers& input = inputs[index];
     for (size_t i = 0; i < input.size(); ++i) {
       all.Add(input.members[i], Weighted(input.scores[i], options.weights[index]));
+      if (work != nullptr) work->Step();
     }
   }
-  return all.result();
+  return all.result(work);
 }
 
 // --- Inputs of one shard ---
@@ -314,19 +345,33 @@ class AcrossShards {
     const bool copies_all = operation == Operation::kUnion && options_.error.empty();
     if (!Survey(copies_all ? &copies : nullptr)) return Refuse(reply, kErrWrongType);
     if (!options_.error.empty()) return Refuse(reply, options_.error);
-    if (operation == Operation::kUnion) return UnionOf(copies, options_);
+    if (operation == Operation::kUnion) {
+      CopyLarge(&copies);
+      return UnionOf(copies, options_, &work_);
+    }
     const std::vector<size_t> by_size = BySize(sizes_);
     if (operation == Operation::kInter) return Intersect(by_size);
     return Subtract();
   }
 
   void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
-    parts_.HopToTarget([&](ShardContext& cx) { StoreZset(cx, key, found, event); });
+    std::optional<CompactValue> made;
+    if (found.size() > kLargeMembers) {
+      made = MakeZset(found, parts_.items()[0].part.limit, &work_);
+    }
+    parts_.HopToTarget(
+        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); });
   }
 
  private:
-  struct Nothing {};
-  using Parts = KeyParts<Nothing>;
+  struct Part {
+    PackedLimit limit = {};
+    // How far slices have come.
+    size_t at = 0;                // of the item's keys, or of a list's rows
+    uint32_t cursor = 0;          // in that key
+    size_t present = SIZE_MAX;    // keys that were there in the slices before
+  };
+  using Parts = KeyParts<Part>;
   using Item = Parts::Item;
 
   // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
@@ -334,44 +379,86 @@ class AcrossShards {
   bool Survey(std::vector<ScoredMembers>* copies) {
     sizes_.resize(keys_.size());
     std::vector<uint8_t> is_wrong(keys_.size(), 0);  // bytes, since shards write at the same time
-    const auto look = [&](ShardContext& cx, const Item& item) {
+    const auto look = [&](ShardContext& cx, Item& item) {
+      item.part.limit = cx.shard().zset_limit();
       for (size_t i : item.indexes) {
         const std::optional<Input> input = FindInput(cx, keys_[i]);
         is_wrong[i] = !input;
         if (!input) continue;
         sizes_[i] = input->size();
-        if (copies != nullptr) input->CopyTo(&(*copies)[i]);
+        if (copies != nullptr && !IsCopiedLater(i)) input->CopyTo(&(*copies)[i]);
       }
     };
     if (!parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes)) return false;
     return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
   }
 
+  // Without a target the first hop is the last one.
+  bool IsCopiedLater(size_t index) const {
+    return parts_.has_target() && sizes_[index] > kLargeMembers;
+  }
+  void CopyLarge(std::vector<ScoredMembers>* copies) {
+    const auto is_large = [this](const Item& item) {
+      return std::any_of(item.indexes.begin(), item.indexes.end(),
+                         [this](size_t index) { return IsCopiedLater(index); });
+    };
+    parts_.HopInSlices(is_large, [&](ShardContext& cx, Item& item) {
+      Part& part = item.part;
+      const size_t index = item.indexes[part.at];
+      ScoredMembers& copy = (*copies)[index];
+      const bool goes_on =
+          IsCopiedLater(index) && FindAgain(cx, keys_[index]).CopySome(&part.cursor, &copy);
+      if (goes_on) return true;
+      part.cursor = 0;
+      return ++part.at < item.indexes.size();
+    });
+  }
+
   ScoredMembers CopyOf(size_t index) {
     ScoredMembers copy;
+    copy.Reserve(sizes_[index]);
+    uint32_t cursor = 0;
     const auto has_it = [index](const Item& item) {
       return std::find(item.indexes.begin(), item.indexes.end(), index) != item.indexes.end();
     };
-    parts_.HopOn(
-        has_it, [&](ShardContext& cx, const Item&) { FindAgain(cx, keys_[index]).CopyTo(&copy); },
-        Parts::More::kYes);
+    parts_.HopInSlices(has_it, [&](ShardContext& cx, const Item&) {
+      return FindAgain(cx, keys_[index]).CopySome(&cursor, &copy);
+    });
     return copy;
   }
 
   // The scores that each input has for the members of `list`, NaN for none. The last that is read.
   std::vector<std::vector<double>> AskAll(const ScoredMembers& list) {
     std::vector<std::vector<double>> columns(keys_.size());
-    const auto ask = [&](ShardContext& cx, const Item& item) {
+    const auto ask_some = [&](ShardContext& cx, Item& item) {
+      Part& part = item.part;
+      std::vector<Input> inputs;
+      size_t present = 0;
       for (size_t i : item.indexes) {
-        const Input input = FindAgain(cx, keys_[i]);
-        columns[i].resize(list.size());
-        for (size_t row = 0; row < list.size(); ++row) {
-          columns[i][row] =
-              input.Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
+        inputs.push_back(FindAgain(cx, keys_[i]));
+        present += inputs.back().is_there();
+      }
+      // One has expired meanwhile: as if it had before the command.
+      if (std::exchange(part.present, present) != present) part.at = 0;
+      const size_t end = std::min(list.size(), part.at + kSliceMembers);
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        std::vector<double>& column = columns[item.indexes[k]];
+        column.resize(list.size());
+        for (size_t row = part.at; row < end; ++row) {
+          column[row] = inputs[k]
+                            .Score(list.members[row])
+                            .value_or(std::numeric_limits<double>::quiet_NaN());
         }
       }
+      part.at = end;
+      return end < list.size();
     };
-    parts_.HopOn([](const Item&) { return true; }, ask);
+    const auto all = [](const Item&) { return true; };
+    if (list.size() > kSliceMembers) {
+      parts_.HopInSlices(all, ask_some);
+    } else {
+      parts_.HopOn(all, ask_some);
+    }
     return columns;
   }
 
@@ -389,6 +476,7 @@ class AcrossShards {
         combined = Combine(combined, columns[i][row] * options_.weights[i], options_.aggregate);
       }
       if (is_everywhere) result.Add(list.members[row], combined);
+      work_.Step();
     }
     return result;
   }
@@ -403,11 +491,13 @@ class AcrossShards {
           columns.begin() + 1, columns.end(),
           [row](const std::vector<double>& column) { return !std::isnan(column[row]); });
       if (!is_elsewhere) result.Add(list.members[row], list.scores[row]);
+      work_.Step();
     }
     return result;
   }
 
   Parts parts_;
+  helio::LongWork work_;
   const Options& options_;
   const Keys keys_;
   std::vector<size_t> sizes_;  // of the inputs

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What small reads wait while a neighbour does something large: redis-server, Valkey and ours with
+four threads, in turn, all on the same cores.
+
+The probe (latency_probe.py) reads one of --keys small keys each half millisecond, for --seconds,
+while one kind of neighbour works all the time. For each row and server: the 99th and the 99.9th
+percentile and the longest, in ms; for ours also the p99 as a multiple of what it is when nobody
+else is there.
+"""
+
+import contextlib
+import random
+import socket
+import statistics
+import threading
+import time
+
+import side_by_side
+from compare import BenchError, Connection, encode
+from latency_probe import Probe
+from snapshots import FreeServer
+
+class Client(Connection):
+    """Reads replies of any form without a look at them."""
+
+    def __init__(self, port):
+        super().__init__(port, 300)
+
+    def drain(self, *commands):
+        """Sends commands and reads until the last one is answered."""
+        requests = b"".join(encode(*command) for command in [*commands, ("PING", "the-end")])
+        sender = threading.Thread(target=self.sock.sendall, args=(requests,))
+        sender.start()
+        end = b"$7\r\nthe-end\r\n"
+        tail = b""
+        while not tail.endswith(end):
+            data = self.sock.recv(1 << 20)
+            if not data:
+                raise BenchError("the server closed the connection")
+            tail = (tail + data)[-len(end) :]
+        sender.join()
+
+    def fill_with(self, count, step, make):
+        """make(first, last) -> a command, for each `step` of `count`."""
+        for begin in range(0, count, 10 * step):
+            ends = range(begin, min(begin + 10 * step, count), step)
+            self.drain(*(make(first, min(first + step, count)) for first in ends))
+
+
+class Neighbour:
+    """One kind. `prepare` is called before, `work` again and again while the probe reads."""
+
+    name = ""
+
+    def __init__(self, server, options):
+        self.server = server
+        self.options = options
+        self.count = options.members
+        self.client = Client(server.port)
+
+    def prepare(self):
+        pass
+
+    def work(self):
+        raise NotImplementedError
+
+    def pause(self):
+        """What has to be there again before the next `work`."""
+
+
+class Quiet(Neighbour):
+    name = "nobody"
+
+    def work(self):
+        time.sleep(0.05)
+
+
+class LargeValues(Neighbour):
+    name = "values of 10 MB are set and read"
+    value = b"x" * 10_000_000
+
+    def work(self):
+        self.client.drain(("SET", "large", self.value), ("GET", "large"))
+
+
+class AllKeys(Neighbour):
+    name = "KEYS * of all keys"
+
+    def prepare(self):
+        make = lambda first, last: ("MSET", *(w for i in range(first, last) for w in (f"k{i}", "v")))
+        self.client.fill_with(10 * self.count, 1000, make)
+
+    def work(self):
+        self.client.drain(("KEYS", "*"))
+
+
+class Sort(Neighbour):
+    name = "SORT of a large list"
+
+    def prepare(self):
+        numbers = random.Random(1)
+        make = lambda first, last: (
+            "RPUSH", "list", *(numbers.randrange(10**9) for _ in range(first, last)))
+        self.client.fill_with(self.count, 10_000, make)
+
+    def work(self):
+        self.client.drain(("SORT", "list", "STORE", "sorted"))
+
+
+class Union(Neighbour):
+    name = "SUNIONSTORE of two large sets"
+
+    def prepare(self):
+        for name, add in (("one", 0), ("two", self.count // 2)):
+            make = lambda first, last, name=name, add=add: (
+                "SADD", name, *(f"member:{i + add}" for i in range(first, last)))
+            self.client.fill_with(self.count, 10_000, make)
+
+    def work(self):
+        self.client.drain(("SUNIONSTORE", "union", "one", "two"))
+
+
+class ScoredUnion(Neighbour):
+    name = "ZUNIONSTORE of two large sorted sets"
+
+    def prepare(self):
+        for name, add in (("zone", 0), ("ztwo", self.count // 2)):
+            make = lambda first, last, name=name, add=add: (
+                "ZADD", name,
+                *(w for i in range(first, last) for w in (i * 7919 % 1000003, f"member:{i + add}")))
+            self.client.fill_with(self.count, 10_000, make)
+
+    def work(self):
+        self.client.drain(("ZUNIONSTORE", "zunion", "2", "zone", "ztwo"))
+
+
+class Copy(Neighbour):
+    name = "COPY of a large hash"
+
+    def prepare(self):
+        fill_hash(self.client, "hash", self.count)
+
+    def work(self):
+        self.client.drain(("COPY", "hash", "copied", "REPLACE"))
+
+
+class Delete(Neighbour):
+    name = "DEL of a large hash"
+
+    def prepare(self):
+        fill_hash(self.client, "hash", self.count)
+
+    def work(self):
+        self.client.drain(("DEL", "hash"))
+        fill_hash(self.client, "hash", self.count)
+
+
+class Script(Neighbour):
+    name = "scripts of a second"
+    text = "local n = 0; for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end; return n"
+
+    def prepare(self):
+        rounds = 2_000_000
+        begin = time.monotonic()
+        self.client.call("EVAL", self.text, "1", "key", str(rounds))
+        self.rounds = int(rounds / (time.monotonic() - begin))
+
+    def work(self):
+        self.client.call("EVAL", self.text, "1", "key", str(self.rounds))
+
+
+class Connects(Neighbour):
+    name = "500 connections a second"
+
+    def work(self):
+        begin = time.monotonic()
+        for _ in range(25):
+            client = Connection(self.server.port)
+            client.call("PING")
+            client.close()
+        time.sleep(max(0, 0.05 - (time.monotonic() - begin)))
+
+
+class Save(Neighbour):
+    name = "BGSAVE"
+
+    def prepare(self):
+        make = lambda first, last: (
+            "MSET", *(w for i in range(first, last) for w in (f"k{i}", "v" * 32)))
+        self.client.fill_with(2 * self.count, 1000, make)
+
+    def work(self):
+        self.server.save()
+
+
+class Expire(Neighbour):
+    name = "a tenth as many keys expire at one moment"
+
+    def work(self):
+        at = int(time.time() * 1000) + 1000
+        count = self.count // 10
+        self.client.fill_with(
+            count, 1, lambda first, _: ("SET", f"e{first}", "v", "PXAT", at))
+        time.sleep(max(0, at / 1000 - time.time()) + 0.5)
+
+
+class Evict(Neighbour):
+    name = "keys are evicted"
+
+    def prepare(self):
+        used = int(self.server.info()["used_memory"])
+        self.client.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        self.client.call("CONFIG", "SET", "maxmemory", str(used + 50_000_000))
+        self.made = 0
+
+    def work(self):
+        make = lambda first, last: (
+            "MSET",
+            *(w for i in range(first, last) for w in (f"m{self.made + i}", "v" * 200)))
+        self.client.fill_with(10_000, 10, make)
+        self.made += 10_000
+
+
+class SlowReader(Neighbour):
+    name = "readers of 100 MB that do not read"
+
+    def prepare(self):
+        self.client.drain(("SET", "large", b"x" * 1_000_000))
+
+    def work(self):
+        with socket.create_connection(("127.0.0.1", self.server.port)) as s:
+            s.sendall(encode("GET", "large") * 100)
+            time.sleep(0.2)
+
+
+def fill_hash(client, name, count):
+    make = lambda first, last: (
+        "HSET", name, *(w for i in range(first, last) for w in (f"field:{i}", "value")))
+    client.fill_with(count, 10_000, make)
+
+
+NEIGHBOURS = [Quiet, LargeValues, AllKeys, Sort, Union, ScoredUnion, Copy, Delete, Script, Connects,
+              Save, Expire, Evict, SlowReader]
+
+
+@contextlib.contextmanager
+def at_work(neighbour):
+    """Works in a thread of its own until the block ends, and once at least."""
+    ends = threading.Event()
+    failed = []
+
+    def run():
+        try:
+            while not ends.is_set():
+                neighbour.work()
+        except Exception as e:
+            failed.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+    if failed:
+        raise BenchError(f"{neighbour.name}: {failed[0]!r}")
+
+
+def measure(kind, neighbour_type, options):
+    """p99, p99.9 and the longest wait in ms."""
+    server = FreeServer(kind, options, threads=options.threads)
+    try:
+        server.fill()
+        neighbour = neighbour_type(server, options)
+        neighbour.prepare()
+        probe = Probe(server.port, options.seconds, options.keys)
+        with at_work(neighbour):
+            probe.await_end()
+        return probe.p99_ms, probe.p99_9_ms, probe.max_ms
+    finally:
+        server.stop()
+
+
+def main():
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--members", type=int, default=1_000_000, help="of a large value")
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--kinds", default="", help="only these servers, for example ours")
+    options = parser.parse_args()
+    options.dfly_bench = options.binary.replace("dragonfly", "dfly_bench")
+    if options.quick:
+        options.rounds, options.members, options.seconds = 1, 50_000, 1
+    kinds = options.kinds.split(",") if options.kinds else side_by_side.kinds_of(options)
+    heads = ["a neighbour", *(side_by_side.NAMES[kind] for kind in kinds), "ours, of quiet"]
+    print("| " + " | ".join(heads) + " |")
+    print("| " + " | ".join("---" for _ in heads) + " |")
+    quiet = None
+    for neighbour in NEIGHBOURS:
+        if options.only not in neighbour.name and neighbour is not Quiet:
+            continue
+        cells = []
+        for kind in kinds:
+            rounds = [measure(kind, neighbour, options) for _ in range(options.rounds)]
+            middle = [statistics.median(of_one) for of_one in zip(*rounds, strict=True)]
+            cells.append(", ".join(f"{ms:.2f}" for ms in middle))
+        quiet = quiet or middle[0]
+        print("| " + " | ".join([neighbour.name, *cells, f"{middle[0] / quiet:.1f}"]) + " |",
+              flush=True)
+
+
+if __name__ == "__main__":
+    side_by_side.run("neighbours", main)
