@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "helio/fibers/fiber_pool.h"
+#include "helio/fibers/long_work.h"
 #include "helio/fibers/sync.h"
 
 namespace helio {
@@ -40,6 +41,22 @@ TEST(FiberTest, YieldLetsTheOthersRun) {
   }
   scheduler.RunUntilDone();
   EXPECT_EQ(order, "abAB");
+}
+
+TEST(LongWorkTest, LetsOthersRun) {
+  Scheduler scheduler;
+  bool others_ran = false;
+  uint64_t steps = 0;
+  Fiber("long", [&] {
+    LongWork work;
+    constexpr uint64_t kFarTooMany = 1'000'000'000;
+    for (; !others_ran && steps < kFarTooMany; ++steps) work.Step();
+  }).Detach();
+  Fiber("other", [&] { others_ran = true; }).Detach();
+  scheduler.RunUntilDone();
+  EXPECT_TRUE(others_ran);
+  EXPECT_GE(steps, 64u) << "it looks at the clock too often";
+  EXPECT_LT(steps, 1'000'000'000u) << "it had no turn in between";
 }
 
 TEST(FiberTest, JoinWaitsForTheFunctionAndItsCaptures) {

@@ -8,7 +8,7 @@
 namespace helio {
 
 void LongWork::Look() {
-  steps_left_ = kStepsPerLook;
+  steps_left_ = steps_per_look_;
   if (CycleClock::ToNanos(CycleClock::Now() - begin_) < kSliceNanos) return;
   const BoundedWait wait(kItsTurn);
   this_fiber::Yield();

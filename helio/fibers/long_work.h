@@ -12,18 +12,22 @@ namespace helio {
 // Suspends: Step, now and then.
 class LongWork {
  public:
-  // Behind each step, which takes some microseconds at most.
+  // It looks at the clock behind so many steps.
+  explicit LongWork(uint32_t steps_per_look = 64)
+      : steps_per_look_(steps_per_look), steps_left_(steps_per_look) {}
+
+  // Behind each step, of which `steps_per_look` take some ten microseconds at most.
   void Step() {
     if (--steps_left_ == 0) Look();
   }
 
  private:
-  static constexpr uint32_t kStepsPerLook = 64;
   static constexpr int64_t kSliceNanos = 100'000;
 
   void Look();
 
-  uint32_t steps_left_ = kStepsPerLook;
+  const uint32_t steps_per_look_;
+  uint32_t steps_left_;
   int64_t begin_ = CycleClock::Now();
 };
 

@@ -196,38 +196,42 @@ void NoteFirst(const SetValue& first, Result* result) {
   first.ForEach([result](std::string_view member) { result->first.Add(member); });
 }
 
-// None if one of the keys is no set.
-std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) {
-  const std::optional<Sets> sets = FindSets(cx, keys);
-  if (!sets) return std::nullopt;
+Result Compute(Operation operation, const Sets& sets) {
   Result result;
   switch (operation) {
     case Operation::kInter: {
       size_t smallest = SIZE_MAX;
-      for (const MaybeSet& set : *sets) {
+      for (const MaybeSet& set : sets) {
         if (!set || set->size() >= smallest) continue;
         smallest = set->size();
         result.starts_packed = set->encoding() != SetValue::kIntegers;
       }
-      ForEachOfAll(*sets, [&result](std::string_view member) {
+      ForEachOfAll(sets, [&result](std::string_view member) {
         result.members.Add(member);
         return true;
       });
       break;
     }
     case Operation::kUnion:
-      AddUnion(*sets, &result.members);
+      AddUnion(sets, &result.members);
       break;
     case Operation::kDiff: {
       DifferenceCost cost;
-      cost.Add(*sets);
-      const MaybeSet& first = sets->front();
+      cost.Add(sets);
+      const MaybeSet& first = sets.front();
       if (first && cost.CopiesFirst(first->size())) NoteFirst(*first, &result);
-      AddDifference(*sets, &result.members);
+      AddDifference(sets, &result.members);
       break;
     }
   }
   return result;
+}
+
+// None if one of the keys is no set.
+std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) {
+  const std::optional<Sets> sets = FindSets(cx, keys);
+  if (!sets) return std::nullopt;
+  return Compute(operation, *sets);
 }
 
 // --- Results ---
@@ -295,21 +299,26 @@ class AcrossShards {
 
   // Once. None if one of the keys is no set. Suspends, as Store does.
   std::optional<Result> Run(Operation operation) {
-    if (parts_.items().size() == 1) return ComputeInOne(operation);
+    if (parts_.items().size() == 1) {
+      std::optional<Result> found;
+      if (!ComputeInOne(operation, &found)) return std::nullopt;
+      if (found) return found;
+    } else if (operation == Operation::kUnion ? !CopyToUnite() : !Survey()) {
+      return std::nullopt;
+    }
     Result result;
-    bool is_right;
     switch (operation) {
       case Operation::kInter:
-        is_right = Intersect(&result);
+        Intersect(&result);
         break;
       case Operation::kUnion:
-        is_right = Unite(&result);
+        Unite(&result);
         break;
-      default:
-        is_right = Subtract(&result);
+      case Operation::kDiff:
+        Subtract(&result);
         break;
     }
-    return is_right ? std::optional(std::move(result)) : std::nullopt;
+    return result;
   }
 
   // Returns the size of the set.
@@ -328,34 +337,38 @@ class AcrossShards {
   struct Part {
     bool is_wrong_type = false;
     bool has_absent = false;
-    bool starts_packed = false;       // the smallest set is not integers
-    size_t smallest = SIZE_MAX;       // size of the smallest set
-    size_t smallest_at = 0;           // and which of the keys it has
+    bool starts_packed = false;  // the smallest set is not integers
+    size_t smallest = SIZE_MAX;  // size of the smallest set
+    size_t smallest_at = 0;      // and which of the keys it has
     size_t largest = 0;
-    size_t first = 0;                 // of the first one
-    DifferenceCost cost = {};         // of all
+    size_t first = 0;          // of the first one
+    DifferenceCost cost = {};  // of all
     SetLimit limit = {};
     MemberList members = {};          // SUNION
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
     // How far slices have come.
-    size_t key_at = 0;           // of the item's keys
-    size_t begin = 0;            // that one's first in `members`
-    uint32_t cursor = 0;         // in that one
-    size_t mark_at = 0;          // in the list
-    size_t present = SIZE_MAX;   // keys that were there in the slices before
+    size_t key_at = 0;          // of the item's keys
+    size_t begin = 0;           // that one's first in `members`
+    uint32_t cursor = 0;        // in that one
+    size_t mark_at = 0;         // in the list
+    size_t present = SIZE_MAX;  // keys that were there in the slices before
   };
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
 
-  // Only the target is elsewhere.
-  std::optional<Result> ComputeInOne(Operation operation) {
-    std::optional<Result> result;
+  // Only the target is elsewhere, if that. False: one of the keys is no set, or it is refused.
+  // Nothing is found where one of the sets is large.
+  bool ComputeInOne(Operation operation, std::optional<Result>* result) {
     const auto compute = [&](ShardContext& cx, Item& item) {
-      item.part.limit = cx.shard().set_limit();
-      result = Compute(cx, operation, item.keys);
+      const std::optional<Sets> sets = FindSets(cx, item.keys);
+      item.part.is_wrong_type = !sets;
+      if (!sets) return;
+      Note(cx, *sets, &item.part);
+      const bool takes_long =
+          operation == Operation::kUnion ? IsLarge(item) : item.part.largest > kLargeMembers;
+      if (!parts_.has_target() || !takes_long) *result = Compute(operation, *sets);
     };
-    if (!parts_.Hop(compute)) return {};
-    return result;
+    return parts_.Hop(compute) && !IsWrongType();
   }
 
   bool IsWrongType() {
@@ -402,8 +415,8 @@ class AcrossShards {
 
   // One has expired since the slice before: as if it had before the command.
   static bool HasLostOne(const Sets& sets, Part* part) {
-    const auto present = static_cast<size_t>(
-        std::count_if(sets.begin(), sets.end(), [](const MaybeSet& set) { return set.has_value(); }));
+    const auto present = static_cast<size_t>(std::count_if(
+        sets.begin(), sets.end(), [](const MaybeSet& set) { return set.has_value(); }));
     return std::exchange(part->present, present) != present;
   }
 
@@ -415,6 +428,7 @@ class AcrossShards {
   // The others mark members of `list`: mark(const Sets&, first, last, std::vector<uint8_t>*).
   template <typename F>
   void MarkOnOthers(const Item& base, const MemberList& list, F&& mark) {
+    if (parts_.items().size() == 1) return;
     const auto others = [&base](const Item& item) { return &item != &base; };
     const auto mark_some = [&](ShardContext& cx, Item& item) {
       Part& part = item.part;
@@ -430,11 +444,10 @@ class AcrossShards {
     parts_.HopOn(others, mark_some);
   }
 
-  bool Intersect(Result* result) {
-    if (!Survey()) return false;
+  void Intersect(Result* result) {
     std::vector<Item>& items = parts_.items();
     for (const Item& item : items) {
-      if (item.part.has_absent) return true;
+      if (item.part.has_absent) return;
     }
     Item& base = *std::min_element(items.begin(), items.end(), [](const Item& a, const Item& b) {
       return a.part.smallest < b.part.smallest;
@@ -451,7 +464,7 @@ class AcrossShards {
         });
       });
     }
-    if (list.empty()) return true;
+    if (list.empty()) return;
     MarkOnOthers(base, list,
                  [&list](const Sets& sets, size_t first, size_t last, std::vector<uint8_t>* marks) {
                    const bool is_empty = HasAbsent(sets);
@@ -460,7 +473,6 @@ class AcrossShards {
                    }
                  });
     KeepUnmarked(list, &result->members);
-    return true;
   }
 
   // What the sets of `base` have in common.
@@ -482,10 +494,9 @@ class AcrossShards {
                        });
   }
 
-  bool Subtract(Result* result) {
-    if (!Survey()) return false;
+  void Subtract(Result* result) {
     const Item& base = parts_.items()[0];  // has the first key first
-    if (base.part.first == 0) return true;
+    if (base.part.first == 0) return;
     DifferenceCost cost;
     for (const Item& item : parts_.items()) {
       cost.sets += item.part.cost.sets;
@@ -502,14 +513,13 @@ class AcrossShards {
         AddDifference(sets, &list);
       });
     }
-    if (list.empty()) return true;
+    if (list.empty()) return;
     MarkOnOthers(base, list,
                  [&list](const Sets& sets, size_t first, size_t last, std::vector<uint8_t>* marks) {
                    const AnyOf any(sets, last - first);
                    for (size_t i = first; i < last; ++i) (*marks)[i] = any.Has(list[i]);
                  });
     KeepUnmarked(list, &result->members);
-    return true;
   }
 
   // What the first set of `base` has, and its others have not; `noted`: gets the first one's shape.
@@ -534,19 +544,21 @@ class AcrossShards {
                        });
   }
 
-  bool Unite(Result* result) {
+  // The first hop of a union. False: as Survey.
+  bool CopyToUnite() {
     const bool is_kept = parts_.has_target();
-    const auto unite = [is_kept](ShardContext& cx, Item& item) {
+    const auto copy = [is_kept](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
       if (!sets) return;
       Note(cx, *sets, &item.part);
       if (!is_kept || !IsLarge(item)) AddUnion(*sets, &item.part.members);
     };
-    if (!parts_.Hop(unite) || IsWrongType()) return false;
-    if (is_kept && std::any_of(parts_.items().begin(), parts_.items().end(), IsLarge)) {
-      UniteLarge(result);
-      return true;
+    return parts_.Hop(copy) && !IsWrongType();
+  }
+  void Unite(Result* result) {
+    if (parts_.has_target() && std::any_of(parts_.items().begin(), parts_.items().end(), IsLarge)) {
+      return UniteLarge(result);
     }
     SetValue::Table seen;
     for (const Item& item : parts_.items()) {
@@ -555,7 +567,6 @@ class AcrossShards {
         if (seen.Add(members[i])) result->members.Add(members[i]);
       }
     }
-    return true;
   }
 
   // One of its sets is: the union is a table then, whatever the others have.
@@ -705,6 +716,7 @@ void RegisterSetOperations(CommandTable* table) {
     table->Add({.name = name,
                 .run = run,
                 .across = across,
+                .slices = (flags & kWrite) != 0,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSet,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "commands/collections/set_commands.h"
 #include "commands/testing/test_harness.h"
 #include "core/types/set_value.h"
 #include "helio/base/random.h"
@@ -210,7 +212,7 @@ TEST_P(SetOperationsTest, RandomOperationsDoWhatTheModelDoes) {
       const bool only_numbers = random.OneIn(2);
       for (uint64_t i = random.Uniform(random.OneIn(2) ? 6 : 40); i > 0; --i) {
         const std::string member =
-            (only_numbers || random.OneIn(2) ? "" : "m") + std::to_string(random.Uniform(30));
+            (only_numbers || random.OneIn(2) ? "" : "m") + std::to_string(random.Uniform(100));
         model[changed].insert(member);
         Run("sadd " + changed + " " + member);
       }
@@ -244,6 +246,104 @@ TEST_P(SetOperationsTest, RandomOperationsDoWhatTheModelDoes) {
       model[target] = expected;
       ASSERT_EQ(Found("smembers " + target), expected) << name << list;
       ASSERT_EQ(Run("exists " + target), expected.empty() ? ":0" : ":1");
+    }
+  }
+}
+
+// Sets that are read in slices, in one shard or in several.
+TEST_P(SetOperationsTest, LargeSets) {
+  constexpr int kCount = 3 * static_cast<int>(kLargeMembers);
+  constexpr int kHalf = kCount / 2;
+  AddNumbers("a", 0, kCount, "m:");
+  AddNumbers("b", kHalf, kCount + kHalf, "m:");
+  AddNumbers("c", 0, 20, "m:");
+  AddNumbers("same", 0, kCount, "m:");
+  struct Case {
+    const char* line;
+    int begin;
+    int end;
+  };
+  for (const Case& one :
+       {Case{"union r a b", 0, kCount + kHalf}, Case{"union s a b c", 0, kCount + kHalf},
+        Case{"union s a same a", 0, kCount}, Case{"union r c a", 0, kCount},
+        Case{"union a a b", 0, kCount + kHalf}, Case{"inter r a b", kHalf, kCount + kHalf},
+        Case{"inter r c a", 0, 20}, Case{"inter s b same", kHalf, kCount},
+        Case{"diff s same b", 0, kHalf}, Case{"diff s same c", 20, kCount},
+        Case{"diff s same a", 0, 0}, Case{"diff r c b", 0, 20}}) {
+    const std::string text = one.line;
+    const size_t space = text.find(' ');
+    const std::string name = "s" + text.substr(0, space);
+    const std::string target(
+        1, text[space + 1]);  // in one shard `r` is made at once, the others in slices
+    const std::string keys = text.substr(space + 3);
+    Members expected;
+    for (int i = one.begin; i < one.end; ++i) expected.insert("m:" + std::to_string(i));
+    EXPECT_EQ(Found(name + " " + keys), expected) << text;
+    EXPECT_EQ(Run(name + "store " + target + " " + keys), ":" + std::to_string(expected.size()));
+    EXPECT_EQ(Found("smembers " + target), expected) << text;
+    if (!expected.empty()) {
+      EXPECT_EQ(Encoding(target), expected.size() > 128 ? "hashtable" : "listpack") << text;
+    }
+  }
+}
+
+TEST_P(SetOperationsTest, LargeSetsOfNumbersKeepTheirEncoding) {
+  constexpr int kCount = 2 * static_cast<int>(kLargeMembers);
+  SetLimits({.integers = kCount});
+  AddNumbers("a", 0, kCount - 1);
+  AddNumbers("b", 10, kCount);
+  for (const char* target : {"r", "s"}) {
+    const std::string name(target);
+    Run("sunionstore " + name + " a b");
+    EXPECT_EQ(Encoding(name), "intset");
+    Run("sinterstore " + name + " a b");
+    EXPECT_EQ(Encoding(name), "intset");
+  }
+  AddNumbers("b", 10, kCount + 10);
+  EXPECT_EQ(Run("sunionstore r a b"), ":" + std::to_string(kCount + 10));
+  EXPECT_EQ(Encoding("r"), "hashtable");
+}
+
+// A key that expires between two slices was there for all of the command or for none of it.
+TEST_P(SetOperationsTest, ALargeSetExpiresMeanwhile) {
+  constexpr int kCount = 2 * static_cast<int>(kLargeMembers);
+  const uint64_t seed = helio::TestSeed();
+  SCOPED_TRACE(seed);
+  helio::Random random(seed);
+  const std::string all = std::to_string(kCount);
+  struct Case {
+    const char* line;
+    std::string with;  // `other` is there
+    std::string without;
+  };
+  const Case cases[] = {{"sunionstore s other mine", ":" + std::to_string(kCount + 1), ":1"},
+                        {"sinterstore s other same", ":" + all, ":0"},
+                        {"sinterstore s same other", ":" + all, ":0"},
+                        {"sdiffstore s same other", ":0", ":" + all},
+                        {"sdiffstore s other mine", ":" + all, ":0"},
+                        {"zunionstore s 2 other mine", ":" + std::to_string(kCount + 1), ":1"},
+                        {"zinterstore s 2 same other", ":" + all, ":0"},
+                        {"zdiffstore s 2 same other", ":0", ":" + all},
+                        {"sort other by nosort store r", ":" + all, ":0"}};
+  AddNumbers("mine", -1, 0, "m:");
+  AddNumbers("same", 0, kCount, "m:");
+  AddNumbers("kept", 0, kCount, "m:");
+  for (const Case& one : cases) {
+    for (int round = 0; round < 6; ++round) {
+      Run("copy kept other replace");
+      Run("pexpireat other " + std::to_string(now_ms_ + 10));
+      std::atomic<bool> has_ended{false};
+      pool_.at(0)->DispatchFiber("expiry", [&, turns = random.Uniform(100)] {
+        for (uint64_t i = 0; i < turns && !has_ended; ++i) helio::this_fiber::Yield();
+        shards_->AwaitOnAll(
+            [&](Shard& shard) { ShardContext(shard, 0, now_ms_ + 11).Peek("other"); });
+        has_ended = true;
+      });
+      const std::string reply = Run(one.line);
+      EXPECT_TRUE(reply == one.with || reply == one.without) << one.line << " " << reply;
+      pool_.at(0)->AwaitFiber("end", [&] {
+        while (!has_ended) helio::this_fiber::Yield();
+      });
     }
   }
 }

@@ -227,8 +227,10 @@ class Sorting {
   void Run(ReplySink& reply) {
     LockKeys();
     if (!tx_.Schedule()) return;
+    helio::LongWork work(1);  // a hop to this thread's own shard does not wait
     bool goes_on;
     do {
+      work.Step();
       tx_.HopOn({&source_id_, 1}, [&](ShardTurn& turn) {
         ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
         goes_on = source_.ReadSome(cx, key_);
@@ -270,7 +272,9 @@ class Sorting {
     }
     size_t most = 0;
     for (const std::vector<size_t>& indexes : of_shard) most = std::max(most, indexes.size());
+    helio::LongWork work(1);
     for (size_t begin = 0; begin == 0 || begin < most; begin += kSliceMembers) {
+      work.Step();
       tx_.Hop([&](ShardTurn& turn) {
         ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
         const std::vector<size_t>& indexes = of_shard[turn.shard().id()];

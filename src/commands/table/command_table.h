@@ -225,7 +225,10 @@ struct Command {
   // What clients call it: `name`, unless CommandTable::Rename was called. Empty: they cannot.
   std::string called = {};
   ShardHandler run = nullptr;
-  CoordinatorHandler across = nullptr;     // its keys are in several shards
+  CoordinatorHandler across = nullptr;  // its keys are in several shards
+  // `across` is for keys in one shard, too, if they are large, unless it is queued or a script's: it
+  // works in slices, and others run in between.
+  bool slices = false;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
   // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.

@@ -12,6 +12,7 @@
 #include "core/text/hash.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -82,11 +83,13 @@ class KeyParts {
     std::vector<uint8_t> has_ended(items_.size(), 0);  // bytes, since shards write at the same time
     const auto index_of = [this](const Item& item) { return &item - items_.data(); };
     const auto goes_on = [&](const Item& item) { return suit(item) && !has_ended[index_of(item)]; };
+    helio::LongWork work(1);  // a hop to this thread's own shard does not wait
     while (std::any_of(items_.begin(), items_.end(), goes_on)) {
       HopOn(
           goes_on,
           [&](ShardContext& cx, Item& item) { has_ended[index_of(item)] = !function(cx, item); },
           More::kYes);
+      work.Step();
     }
   }
   // function(ShardContext&) on the shard of the target.

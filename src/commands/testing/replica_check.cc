@@ -89,7 +89,9 @@ void DispatchForTest(const CommandTable& table, ShardSet& shards, int db_index, 
   for (size_t i : keys) {
     is_one_shard &= shards.ShardOfKey(args[i], HashKey(args[i])) == id;
   }
-  if (is_one_shard) {
+  // Of those that have two ways in one shard, each is taken, by the name of the first key.
+  const bool in_slices = command->slices && (args[first].back() & 1) != 0;
+  if (is_one_shard && !in_slices) {
     shards.Await(id, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index, now_ms);
       cx.SetKeyHash(args[first], hash);

@@ -18,8 +18,7 @@ void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, boo
   });
 }
 
-CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
-                      helio::LongWork* work) {
+CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit, helio::LongWork* work) {
   size_t longest = 0;
   for (size_t i = 0; i < found.size(); ++i) longest = std::max(longest, found.members[i].size());
   CompactValue value;

@@ -157,13 +157,11 @@ class Input {
     }
     const size_t end = out->size() + kSliceMembers;
     do {
-      *cursor = is_zset() ? ToRead(*value_).Scan(*cursor,
-                                                 [out](std::string_view member, double score) {
-                                                   out->Add(member, score);
-                                                 })
-                          : set().Scan(*cursor, [out](std::string_view member) {
-                              out->Add(member, 1.0);
-                            });
+      *cursor =
+          is_zset()
+              ? ToRead(*value_).Scan(*cursor, [out](std::string_view member,
+                                                    double score) { out->Add(member, score); })
+              : set().Scan(*cursor, [out](std::string_view member) { out->Add(member, 1.0); });
     } while (*cursor != 0 && out->size() < end);
     return *cursor != 0;
   }
@@ -342,9 +340,14 @@ class AcrossShards {
   // Once. None if an error was replied. Suspends, as Store does.
   std::optional<ScoredMembers> Run(Operation operation, ReplySink& reply) {
     std::vector<ScoredMembers> copies(keys_.size());
-    const bool copies_all = operation == Operation::kUnion && options_.error.empty();
-    if (!Survey(copies_all ? &copies : nullptr)) return Refuse(reply, kErrWrongType);
+    const bool is_alone = parts_.items().size() == 1 && parts_.has_target();
+    const bool copies_all = operation == Operation::kUnion && options_.error.empty() && !is_alone;
+    std::optional<ScoredMembers> found;
+    const bool is_right =
+        is_alone ? ComputeInOne(operation, &found) : Survey(copies_all ? &copies : nullptr);
+    if (!is_right) return Refuse(reply, kErrWrongType);
     if (!options_.error.empty()) return Refuse(reply, options_.error);
+    if (found) return found;
     if (operation == Operation::kUnion) {
       CopyLarge(&copies);
       return UnionOf(copies, options_, &work_);
@@ -367,9 +370,9 @@ class AcrossShards {
   struct Part {
     PackedLimit limit = {};
     // How far slices have come.
-    size_t at = 0;                // of the item's keys, or of a list's rows
-    uint32_t cursor = 0;          // in that key
-    size_t present = SIZE_MAX;    // keys that were there in the slices before
+    size_t at = 0;              // of the item's keys, or of a list's rows
+    uint32_t cursor = 0;        // in that key
+    size_t present = SIZE_MAX;  // keys that were there in the slices before
   };
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
@@ -393,9 +396,28 @@ class AcrossShards {
     return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
   }
 
+  // Only the target is elsewhere, if that. False: as Survey. Nothing is found where an input is
+  // large.
+  bool ComputeInOne(Operation operation, std::optional<ScoredMembers>* found) {
+    bool is_wrong = false;
+    const auto compute = [&](ShardContext& cx, Item& item) {
+      item.part.limit = cx.shard().zset_limit();
+      const auto inputs = FindInputs(cx, keys_);
+      is_wrong = !inputs;
+      if (!inputs || !options_.error.empty()) return;
+      for (const Input& input : *inputs) sizes_.push_back(input.size());
+      if (*std::max_element(sizes_.begin(), sizes_.end()) <= kLargeMembers) {
+        *found = Compute(*inputs, operation, options_);
+      }
+    };
+    if (!parts_.Hop(compute)) return false;
+    copies_later_ = true;
+    return !is_wrong;
+  }
+
   // Without a target the first hop is the last one.
   bool IsCopiedLater(size_t index) const {
-    return parts_.has_target() && sizes_[index] > kLargeMembers;
+    return copies_later_ || (parts_.has_target() && sizes_[index] > kLargeMembers);
   }
   void CopyLarge(std::vector<ScoredMembers>* copies) {
     const auto is_large = [this](const Item& item) {
@@ -445,9 +467,8 @@ class AcrossShards {
         std::vector<double>& column = columns[item.indexes[k]];
         column.resize(list.size());
         for (size_t row = part.at; row < end; ++row) {
-          column[row] = inputs[k]
-                            .Score(list.members[row])
-                            .value_or(std::numeric_limits<double>::quiet_NaN());
+          column[row] =
+              inputs[k].Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
         }
       }
       part.at = end;
@@ -501,6 +522,7 @@ class AcrossShards {
   const Options& options_;
   const Keys keys_;
   std::vector<size_t> sizes_;  // of the inputs
+  bool copies_later_ = false;  // all of them: the first hop only looked
 };
 
 // --- Handlers ---
@@ -576,6 +598,7 @@ void Register(CommandTable* table, std::string_view name, std::string_view summa
   table->Add({.name = name,
               .run = Run<kOperation, kForm>,
               .across = RunAcross<kOperation, kForm>,
+              .slices = kStores,
               .arity = kStores ? -4 : -3,
               .flags = kMovableKeys | (kStores ? kWrite | kDenyOom : kReadonly),
               .categories = kAclSortedSet,

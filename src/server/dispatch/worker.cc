@@ -267,7 +267,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
   if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
     const KeyPlace place = PlaceOf(command, args, shards_);
-    if (place.is_one_shard) [[likely]] {
+    if (place.is_one_shard && !(command.slices && TakesLong(session, command, args, place.shard)))
+        [[likely]] {
       const bool is_here = state_.local(place.shard) != nullptr && !all_remote_;
       Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, place.shard,
            place.hash);
@@ -766,6 +767,20 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
 }
 
 // --- Commands that need a fiber ---
+
+// A command that can be cut into slices, with its keys in one shard.
+bool Worker::TakesLong(const Session& session, const Command& command, Args args, ShardId id) {
+  constexpr size_t kLargeBytes = 256 * 1024;
+  const Shard* const shard = state_.local(id);
+  if (shard == nullptr || all_remote_) return true;  // nobody can look from here
+  const Database* const database = shard->FindDb(session.db_index);
+  if (database == nullptr) return false;
+  for (size_t i : command.KeysOf(args)) {
+    const auto it = database->Find(KeyProbe(args[i], HashKey(args[i])));
+    if (it && !it->value.is_string() && it->value.HeapBytes() >= kLargeBytes) return true;
+  }
+  return false;
+}
 
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {

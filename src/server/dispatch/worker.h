@@ -215,6 +215,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   // Runs `command` on a fiber of its own.
+  bool TakesLong(const Session& session, const Command& command, Args args, ShardId id);
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
