@@ -77,13 +77,13 @@ class SharedServers:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Shows the server's log below a failure, and lets the fixtures know that there was one."""
+    """Shows the logs of the newest servers below a failure, and lets the fixtures know of it."""
     report = (yield).get_result()
     if report.when == "call" and report.failed:
         item.call_failed = True
-        server = item.funcargs.get("server")
-        if server is not None:
-            report.sections.append((f"end of {server.log_path}", server.log_tail()))
+        for server in Server.newest:
+            if os.path.exists(server.log_path):
+                report.sections.append((f"end of {server.log_path}", server.log_tail()))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ REFERENCE=redis     test redis-server instead, so that the tests check themselve
 DFLY_MATRIX=small   one configuration instead of four for the tests marked `matrix`
 """
 
+import collections
 import contextlib
 import os
 import re
@@ -158,6 +159,8 @@ def look_while_it_loads(server, look, has_seen_all, keys=500_000):
 class Server:
     """One process. Its end is judged in stop(): a crash or a sanitizer's report fails the test."""
 
+    newest = collections.deque(maxlen=4)
+
     def __init__(
         self,
         reference=REFERENCE,
@@ -179,6 +182,7 @@ class Server:
         self._preexec_fn = preexec_fn
         self._wrapper = list(wrapper)
         self.port = free_port()
+        Server.newest.append(self)
         self._start()
 
     def command_line(self):

@@ -50,7 +50,8 @@ class Valve:
     def await_held(self):
         """Until it has let through what it may."""
         with self.changed:
-            assert self.changed.wait_for(lambda: self.passed == self.hold_at, PATIENCE_S)
+            is_held = self.changed.wait_for(lambda: self.passed == self.hold_at, PATIENCE_S)
+            assert is_held, f"{self.passed} of {self.hold_at} bytes, {self.links} links"
 
     def close(self):
         self.cut()

@@ -38,7 +38,7 @@ def percentile_ms(latencies, percent):
 
 
 class Probe:
-    """The probe beside whatever runs until `await_end` returns; then `p99_ms`, `p99_9_ms`, `max_ms`."""
+    """The probe, which runs from now on. `await_end` gives it `p99_ms`, `p99_9_ms` and `max_ms`."""
 
     def __init__(self, port, seconds, keys, first_key=1_000_000):
         self.seconds = seconds

@@ -34,7 +34,8 @@ inline SetValue SetOrNew(const ShardContext& cx, const ShardContext::WriteHandle
   return SetOf(cx, value);
 }
 
-// Copies of members. They lie in blocks, which never move: a list of millions grows without a pause.
+// Copies of members. They lie in blocks, which never move, so a list of millions grows without a
+// pause.
 class MemberList {
  public:
   void Add(std::string_view member) {

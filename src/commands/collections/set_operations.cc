@@ -274,9 +274,33 @@ KeyEvent StoreEvent(Operation operation) {
   return KeyEvent::kSDiffStore;
 }
 
+// The result as an effect: whoever computed it again might find other sets (ShardContext::MayGo).
+void TellResult(ShardContext& cx, std::string_view key, const CompactValue* made, bool is_sticky) {
+  constexpr size_t kMembersOfCommand = 10'000;
+  cx.Tell("DEL", key);
+  if (made == nullptr) return;
+  MemberList members;
+  const auto tell = [&] {
+    std::vector<std::string_view> words = {"SADD", key};
+    for (size_t i = 0; i < members.size(); ++i) words.push_back(members[i]);
+    if (!members.empty()) cx.TellAll(words);
+    members = {};
+  };
+  SetValue(*made).ForEach([&](std::string_view member) {
+    members.Add(member);
+    if (members.size() == kMembersOfCommand) tell();
+  });
+  tell();
+  if (is_sticky) cx.Tell("STICK", key);
+}
+
 // The key becomes the set, whatever it was; nothing for an empty one.
-void Store(ShardContext& cx, Operation operation, std::string_view key, Result& result) {
+// `tells_result`: the command must not be its own effect.
+void Store(ShardContext& cx, Operation operation, std::string_view key, Result& result,
+           bool tells_result = false) {
+  const bool tells = tells_result && cx.wants_effects();
   if (result.size() == 0) {
+    if (tells) TellResult(cx, key, nullptr, false);
     cx.Delete(key);
     return;
   }
@@ -285,6 +309,7 @@ void Store(ShardContext& cx, Operation operation, std::string_view key, Result& 
                           : MakeSet(result, cx.shard().set_limit());
   cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
+  if (tells) TellResult(cx, key, &made.value, made.is_sticky);
   cx.Put(key, std::move(made), StoreEvent(operation));
 }
 
@@ -328,7 +353,10 @@ class AcrossShards {
       result.set = MakeSet(result, parts_.items()[0].part.limit, &work);
     }
     const size_t size = result.size();
-    parts_.HopToTarget([&](ShardContext& cx) { dfly::Store(cx, operation, key, result); });
+    const auto may_go = [](const Item& item) { return item.part.may_go; };
+    const bool tells_result = std::any_of(parts_.items().begin(), parts_.items().end(), may_go);
+    parts_.HopToTarget(
+        [&](ShardContext& cx) { dfly::Store(cx, operation, key, result, tells_result); });
     return size;
   }
 
@@ -344,6 +372,7 @@ class AcrossShards {
     size_t first = 0;          // of the first one
     DifferenceCost cost = {};  // of all
     SetLimit limit = {};
+    bool may_go = false;              // one of the keys, or of their members
     MemberList members = {};          // SUNION
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
     // How far slices have come.
@@ -363,7 +392,7 @@ class AcrossShards {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
       if (!sets) return;
-      Note(cx, *sets, &item.part);
+      Note(cx, *sets, &item);
       const bool takes_long =
           operation == Operation::kUnion ? IsLarge(item) : item.part.largest > kLargeMembers;
       if (!parts_.has_target() || !takes_long) *result = Compute(operation, *sets);
@@ -381,12 +410,15 @@ class AcrossShards {
     const auto look = [](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
-      if (sets) Note(cx, *sets, &item.part);
+      if (sets) Note(cx, *sets, &item);
     };
     return parts_.Hop(look, Parts::More::kYes) && !IsWrongType();
   }
-  static void Note(ShardContext& cx, const Sets& sets, Part* part) {
+  static void Note(ShardContext& cx, const Sets& sets, Item* item) {
+    Part* const part = &item->part;
     part->limit = cx.shard().set_limit();
+    part->may_go = std::any_of(item->keys.begin(), item->keys.end(),
+                               [&cx](std::string_view key) { return cx.MayGo(key); });
     part->has_absent = HasAbsent(sets);
     part->first = SizeOf(sets[0]);
     part->cost.Add(sets);
@@ -551,7 +583,7 @@ class AcrossShards {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
       if (!sets) return;
-      Note(cx, *sets, &item.part);
+      Note(cx, *sets, &item);
       if (!is_kept || !IsLarge(item)) AddUnion(*sets, &item.part.members);
     };
     return parts_.Hop(copy) && !IsWrongType();

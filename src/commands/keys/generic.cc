@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/collections/set_commands.h"
 #include "commands/keys/dump.h"
 #include "commands/keys/key_moves.h"
 #include "commands/keys/sort.h"
@@ -31,6 +32,7 @@
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/ascii.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -347,9 +349,10 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   struct Part {  // written by its shard's thread
     uint32_t position = 0;
     bool is_done = false;
-    std::vector<std::string> keys;
+    MemberList keys;
   };
   const KeyFilter filter = {.pattern = args[1], .type = {}};
+  helio::LongWork hops(1);  // a hop to this thread's own shard does not wait
   std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids(cx.shards().size());  // of the shards that are not done
   for (ShardId id = 0; id < ids.size(); ++id) ids[id] = id;
@@ -357,21 +360,26 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
     cx.shards().AwaitOn(ids, [&](ShardTurn& turn) {
       ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
       Part& part = parts[turn.shard().id()];
-      for (uint64_t buckets = 0; buckets < kBucketsPerHop && !part.is_done; ++buckets) {
+      for (int buckets = 0; buckets < 256 && !part.is_done; ++buckets) {
         part.position =
             shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue& value) {
-              if (filter.Accepts(key, value)) part.keys.emplace_back(key);
+              if (filter.Accepts(key, value)) part.keys.Add(key);
             });
         part.is_done = part.position == 0;
       }
     });
+    hops.Step();
     std::erase_if(ids, [&](ShardId id) { return parts[id].is_done; });
   }
   size_t count = 0;
   for (const Part& part : parts) count += part.keys.size();
   reply.Array(count);
+  helio::LongWork replies;
   for (const Part& part : parts) {
-    for (const std::string& key : part.keys) reply.Bulk(key);
+    for (size_t i = 0; i < part.keys.size(); ++i) {
+      reply.Bulk(part.keys[i]);
+      replies.Step();
+    }
   }
 }
 

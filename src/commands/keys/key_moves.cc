@@ -3,7 +3,8 @@
 //
 // Over shards a transaction holds both keys from the first look to the last change. A locked key
 // can still expire between two hops; each hop sees what is there then, which is what the clients
-// would see had the key expired a moment before or after the command.
+// would see had the key expired a moment before or after the command. COPY copies a large value in
+// slices, and others run in between.
 #include "commands/keys/key_moves.h"
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -85,7 +87,7 @@ void BringHome(CompactValue* value) {
   *value = value->Clone();
 }
 
-// The keys are in two shards. Suspends.
+// Suspends. Only COPY comes here with both keys in one shard.
 Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
   ShardSet& shards = cx.shards();
   const uint64_t source_hash = HashKey(what.source);
@@ -103,23 +105,33 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
     bool has_source = false;
     bool has_target = false;
     tx.Hop([&](ShardTurn& turn) {
-      const bool is_source = turn.shard().id() == source_id;
-      ShardContext& shard_cx = turn.Begin(is_source ? what.source_db : what.target_db, cx.now_ms());
-      if (is_source) {
-        has_source = HasSource(shard_cx, what);
-      } else {
-        has_target = static_cast<bool>(shard_cx.Peek(what.target));
+      const ShardId id = turn.shard().id();
+      if (id == source_id) has_source = HasSource(turn.Begin(what.source_db, cx.now_ms()), what);
+      if (id == target_id) {
+        has_target = static_cast<bool>(turn.Begin(what.target_db, cx.now_ms()).Peek(what.target));
       }
     });
     if (!has_source) return Outcome::kNoSource;
     if (has_target) return Outcome::kTargetExists;
   }
   std::optional<ShardContext::Detached> value;
-  tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
-    if (what.may_replace && !HasSource(shard_cx, what)) return;
-    value = Fetch(shard_cx, what, Telling::kNow);
-  });
+  uint64_t cursor = 0;
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  do {
+    tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
+      if (cursor == 0 && what.may_replace && !HasSource(shard_cx, what)) return;
+      if (what.keeps_source) {
+        // COPY is its own effect, so what may go is copied in one hop.
+        do {
+          shard_cx.CopySome(what.source, &value, &cursor);
+        } while (cursor != 0 && shard_cx.MayGo(what.source));
+      } else {
+        value = shard_cx.Take(what.source, what.source_event, Telling::kNow);
+      }
+    });
+    if (cursor != 0) work.Step();
+  } while (cursor != 0);
   if (!value) return Outcome::kNoSource;
   tx.HopAndConclude({&target_id, 1}, [&](ShardTurn& turn) {
     ShardContext& shard_cx = turn.Begin(what.target_db, cx.now_ms());
@@ -320,6 +332,7 @@ void RegisterKeyMoves(CommandTable* table) {
   table->Add({.name = "copy",
               .run = Copy,
               .across = CopyAcross,
+              .slices = true,
               .arity = -3,
               .flags = kWrite | kDenyOom,
               .categories = kAclKeyspace,

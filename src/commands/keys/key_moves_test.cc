@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "commands/testing/test_harness.h"
 #include "helio/base/random.h"
@@ -49,6 +52,63 @@ class KeyMovesTest : public CommandsTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Shards, KeyMovesTest, testing::Values(1, 4, 7));
+
+// A large value is copied in slices; in one shard only if the source's name ends oddly (the test's
+// dispatch), so two names.
+TEST_P(KeyMovesTest, CopyOfLargeValues) {
+  constexpr int kCount = 5000;
+  for (const std::string source : {"large1", "large2"}) {
+    std::vector<std::string> hash = {"hset", source};
+    std::vector<std::string> set = {"sadd", source};
+    std::vector<std::string> zset = {"zadd", source};
+    const auto fill = [&](const std::vector<std::string>& command) {
+      RunWords({"del", source});
+      RunWords(command);
+    };
+    for (int i = 0; i < kCount; ++i) {
+      const std::string n = std::to_string(i);
+      hash.insert(hash.end(), {"field" + n, "a value that has a block of its own " + n});
+      set.push_back("member" + n);
+      zset.insert(zset.end(), {std::to_string(i % 100), "member" + n});
+    }
+    const auto expect_equal = [&](const std::vector<std::string>& question) {
+      std::vector<std::string> of_copy = question;
+      for (std::string& word : of_copy) {
+        if (word == source) word = "the copy";
+      }
+      const auto texts = [this](const std::vector<std::string>& words) {
+        std::multiset<std::string> found;
+        for (const RespValue& item : Call(words).items) found.insert(item.ToString());
+        return found;
+      };
+      const auto expected = texts(question);
+      EXPECT_EQ(expected, texts(of_copy)) << question[0];
+      EXPECT_FALSE(expected.empty());
+    };
+    fill(hash);
+    RunWords(
+        {"hpexpireat", source, std::to_string(now_ms_ + 77), "fields", "2", "field7", "field4321"});
+    Run("pexpireat " + source + " " + std::to_string(now_ms_ + 1000));
+    EXPECT_EQ(RunWords({"copy", source, "the copy", "replace"}), ":1");
+    expect_equal({"hgetall", source});
+    expect_equal({"hpexpiretime", source, "fields", "3", "field6", "field7", "field4321"});
+    EXPECT_EQ(RunWords({"pexpiretime", "the copy"}), ":" + std::to_string(now_ms_ + 1000));
+    EXPECT_EQ(RunWords({"copy", source, "the copy"}), ":0");
+    EXPECT_EQ(RunWords({"copy", source, source, "db", "3"}), ":1");
+    EXPECT_EQ(RunWords({"copy", source, source, "db", "3"}), ":0");
+    fill(set);
+    EXPECT_EQ(RunWords({"copy", source, "the copy", "replace"}), ":1");
+    expect_equal({"smembers", source});
+    fill(zset);
+    EXPECT_EQ(RunWords({"copy", source, "the copy", "replace"}), ":1");
+    expect_equal({"zrange", source, "0", "-1", "withscores"});
+    EXPECT_EQ(RunWords({"copy", "absent1", "the copy", "replace"}), ":0");
+    EXPECT_EQ(RunWords({"copy", "absent1", "another copy"}), ":0");
+    db_index_ = 3;
+    RunWords({"del", source});
+    db_index_ = 0;
+  }
+}
 
 TEST_P(KeyMovesTest, RenameMovesAnyTypeWithAllItHas) {
   const std::string long_text(1000, 'x');

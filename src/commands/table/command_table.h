@@ -226,8 +226,8 @@ struct Command {
   std::string called = {};
   ShardHandler run = nullptr;
   CoordinatorHandler across = nullptr;  // its keys are in several shards
-  // `across` is for keys in one shard, too, if they are large, unless it is queued or a script's: it
-  // works in slices, and others run in between.
+  // `across` is for keys in one shard, too, if one of their values is large (but not for what EXEC
+  // or a script runs): it works in slices, and others run in between.
   bool slices = false;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys

@@ -2,8 +2,11 @@
 #include "commands/zsets/zset_commands.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
+
+#include "core/text/numbers.h"
 
 namespace dfly {
 
@@ -31,8 +34,28 @@ CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit, heli
   return value;
 }
 
+// As an effect.
+static void TellResult(ShardContext& cx, std::string_view key, const ScoredMembers& found,
+                       bool is_sticky) {
+  constexpr size_t kMembersOfCommand = 10'000;
+  cx.Tell("DEL", key);
+  for (size_t begin = 0; begin < found.size(); begin += kMembersOfCommand) {
+    const size_t end = std::min(found.size(), begin + kMembersOfCommand);
+    std::vector<std::array<char, kDoubleTextMax>> scores(end - begin);
+    std::vector<std::string_view> words = {"ZADD", key};
+    for (size_t i = begin; i < end; ++i) {
+      words.push_back(FormatDouble(found.scores[i], scores[i - begin].data()));
+      words.push_back(found.members[i]);
+    }
+    cx.TellAll(words);
+  }
+  if (is_sticky && found.size() > 0) cx.Tell("STICK", key);
+}
+
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes, std::optional<CompactValue> made) {
+               uint64_t changes, std::optional<CompactValue> made, bool tells_result) {
+  const bool is_sticky = cx.IsSticky(key).value_or(false);
+  if (tells_result && cx.wants_effects()) TellResult(cx, key, found, is_sticky);
   if (found.size() == 0) {
     cx.Delete(key);
     return;
@@ -40,7 +63,7 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
   ShardContext::Detached detached;
   detached.value = made ? *std::move(made) : MakeZset(found, cx.shard().zset_limit());
   cx.access_clock().Start(detached.value, cx.now_ms());
-  detached.is_sticky = cx.IsSticky(key).value_or(false);
+  detached.is_sticky = is_sticky;
   cx.Put(key, std::move(detached), event, changes);
 }
 

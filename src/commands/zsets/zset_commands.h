@@ -65,9 +65,11 @@ struct ScoredMembers {
 CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
                       helio::LongWork* work = nullptr);
 // The key becomes that, whatever it was; nothing if there are none. `changes` as
-// ShardContext::Changed's. `made`: it was made already.
+// ShardContext::Changed's. `made`: it was made already. `tells_result`: the command must not be its
+// own effect (ShardContext::MayGo).
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes = 1, std::optional<CompactValue> made = {});
+               uint64_t changes = 1, std::optional<CompactValue> made = {},
+               bool tells_result = false);
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

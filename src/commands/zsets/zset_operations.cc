@@ -362,13 +362,17 @@ class AcrossShards {
     if (found.size() > kLargeMembers) {
       made = MakeZset(found, parts_.items()[0].part.limit, &work_);
     }
-    parts_.HopToTarget(
-        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); });
+    const auto may_go = [](const Item& item) { return item.part.may_go; };
+    const bool tells_result = std::any_of(parts_.items().begin(), parts_.items().end(), may_go);
+    parts_.HopToTarget([&](ShardContext& cx) {
+      StoreZset(cx, key, found, event, 1, std::move(made), tells_result);
+    });
   }
 
  private:
   struct Part {
     PackedLimit limit = {};
+    bool may_go = false;  // one of the keys, or of their members
     // How far slices have come.
     size_t at = 0;              // of the item's keys, or of a list's rows
     uint32_t cursor = 0;        // in that key
@@ -377,13 +381,19 @@ class AcrossShards {
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
 
+  void Look(ShardContext& cx, Item* item) const {
+    item->part.limit = cx.shard().zset_limit();
+    item->part.may_go = std::any_of(item->keys.begin(), item->keys.end(),
+                                    [&cx](std::string_view key) { return cx.MayGo(key); });
+  }
+
   // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
   // if one is of another type, or it is refused.
   bool Survey(std::vector<ScoredMembers>* copies) {
     sizes_.resize(keys_.size());
     std::vector<uint8_t> is_wrong(keys_.size(), 0);  // bytes, since shards write at the same time
     const auto look = [&](ShardContext& cx, Item& item) {
-      item.part.limit = cx.shard().zset_limit();
+      Look(cx, &item);
       for (size_t i : item.indexes) {
         const std::optional<Input> input = FindInput(cx, keys_[i]);
         is_wrong[i] = !input;
@@ -401,7 +411,7 @@ class AcrossShards {
   bool ComputeInOne(Operation operation, std::optional<ScoredMembers>* found) {
     bool is_wrong = false;
     const auto compute = [&](ShardContext& cx, Item& item) {
-      item.part.limit = cx.shard().zset_limit();
+      Look(cx, &item);
       const auto inputs = FindInputs(cx, keys_);
       is_wrong = !inputs;
       if (!inputs || !options_.error.empty()) return;

@@ -249,6 +249,20 @@ CompactValue CompactValue::Clone() const {
   return copy;
 }
 
+void CompactValue::CloneSome(CompactValue* copy, uint64_t* cursor) const {
+  const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
+  if (functions == nullptr || functions->clone_some == nullptr) {
+    *copy = Clone();
+    *cursor = 0;
+    return;
+  }
+  const bool is_first = *cursor == 0;
+  void* const made = functions->clone_some(object(), object_encoding(),
+                                           is_first ? nullptr : copy->object(), cursor);
+  if (is_first) copy->SetObject(type(), made, object_encoding());
+  if (*cursor == 0) copy->set_access_clock(access_clock());
+}
+
 void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
   if (is_heap_string()) SetWord(0, mover.Move(heap()));
   const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());

@@ -64,6 +64,10 @@ struct ObjectType {
   bool (*is_empty)(const void* object, uint8_t encoding);
   // A copy of all of it, with the same encoding.
   void* (*clone)(const void* object, uint8_t encoding);
+  // The same in steps: adds a part to `copy`, which is null at first, and returns the copy. *cursor
+  // is 0 at first, and at the end. Between the steps the object may only lose members. Null: a copy
+  // takes no time.
+  void* (*clone_some)(const void* object, uint8_t encoding, void* copy, uint64_t* cursor) = nullptr;
   // "listpack", "quicklist", ... as OBJECT ENCODING answers.
   std::string_view (*encoding_name)(const void* object, uint8_t encoding) = nullptr;
   const MemberDeadlines* deadlines = nullptr;  // null: members have none
@@ -175,6 +179,8 @@ class CompactValue {
 
   // A deep copy, allocated by the calling thread; with its encoding and access clock.
   CompactValue Clone() const;
+  // The same in steps: ObjectType::clone_some. `copy` is empty at first.
+  void CloneSome(CompactValue* copy, uint64_t* cursor) const;
 
   // Free for the owner of the access policy: seconds, or a counter. New values have 0.
   uint16_t access_clock() const { return Word<uint16_t>(13); }

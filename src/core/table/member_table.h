@@ -164,19 +164,38 @@ class MemberTable {
     return *found;
   }
 
-  // A copy of all of it, allocated by the calling thread.
+  // Adds about `budget` members to `copy`, allocated by the calling thread. *cursor is 0 at first,
+  // and at the end; between the steps members may only go.
+  void CloneSome(size_t budget, uint32_t* cursor, MemberTable* copy) const {
+    const size_t end = copy->size() + budget;
+    do {
+      *cursor = table_.Scan(*cursor, [&](const Slot& slot) {
+        char scratch[CompactKey::kScratchSize];
+        const std::string_view member = slot.key.View(scratch);
+        const auto it = copy->table_.Insert(ProbeOf(member));
+        if constexpr (kHasValues) {
+          it->value = slot.value.Clone();
+          copy->value_bytes_ += it->value.HeapBytes();
+        }
+        if (const auto at_ms = Deadline(slot)) copy->SetDeadline(member, *at_ms);
+      });
+    } while (*cursor != 0 && copy->size() < end);
+  }
+  // A copy of all of it.
   std::unique_ptr<MemberTable> Clone() const {
     auto copy = std::make_unique<MemberTable>();
-    table_.ForEach([&](const Slot& slot) {
-      char scratch[CompactKey::kScratchSize];
-      const std::string_view member = slot.key.View(scratch);
-      const auto it = copy->table_.Insert(ProbeOf(member));
-      if constexpr (kHasValues) {
-        it->value = slot.value.Clone();
-        copy->value_bytes_ += it->value.HeapBytes();
-      }
-      if (const auto at_ms = Deadline(slot)) copy->SetDeadline(member, *at_ms);
-    });
+    uint32_t cursor = 0;
+    CloneSome(SIZE_MAX, &cursor, copy.get());
+    return copy;
+  }
+
+  // A step of ObjectType::clone_some.
+  static MemberTable* CloneStep(const MemberTable* table, MemberTable* copy, uint64_t* cursor) {
+    constexpr size_t kBudget = 1024;
+    if (copy == nullptr) copy = std::make_unique<MemberTable>().release();
+    auto at = static_cast<uint32_t>(*cursor);
+    table->CloneSome(kBudget, &at, copy);
+    *cursor = at;
     return copy;
   }
 

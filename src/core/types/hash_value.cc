@@ -35,6 +35,11 @@ void* Clone(const void* object, uint8_t encoding) {
   return static_cast<const Table*>(object)->Clone().release();
 }
 
+void* CloneSome(const void* object, uint8_t encoding, void* copy, uint64_t* cursor) {
+  if (encoding != HashValue::kTable) return Clone(object, encoding);
+  return Table::CloneStep(static_cast<const Table*>(object), static_cast<Table*>(copy), cursor);
+}
+
 std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == HashValue::kPacked ? "listpack" : "hashtable";
 }
@@ -60,6 +65,7 @@ void HashValue::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
+                                        .clone_some = CloneSome,
                                         .encoding_name = EncodingName,
                                         .deadlines = &kFieldDeadlines,
                                         .free_some = FreeSome,

@@ -61,6 +61,11 @@ void* Clone(const void* object, uint8_t encoding) {
   }
 }
 
+void* CloneSome(const void* object, uint8_t encoding, void* copy, uint64_t* cursor) {
+  if (encoding != SetValue::kTable) return Clone(object, encoding);
+  return Table::CloneStep(static_cast<const Table*>(object), static_cast<Table*>(copy), cursor);
+}
+
 std::string_view EncodingName(const void*, uint8_t encoding) {
   static constexpr std::string_view kNames[] = {"intset", "listpack", "hashtable"};
   return kNames[encoding];
@@ -80,6 +85,7 @@ void SetValue::RegisterType() {
                                        .bytes = Bytes,
                                        .is_empty = IsEmpty,
                                        .clone = Clone,
+                                       .clone_some = CloneSome,
                                        .encoding_name = EncodingName,
                                        .deadlines = &kMemberDeadlines,
                                        .free_some = FreeSome,

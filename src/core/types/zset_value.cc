@@ -106,6 +106,26 @@ void* Clone(const void* object, uint8_t encoding) {
   return copy.release();
 }
 
+void* CloneSome(const void* object, uint8_t encoding, void* copy, uint64_t* cursor) {
+  constexpr size_t kBudget = 1024;
+  if (encoding == ZsetValue::kPacked) return Clone(object, encoding);
+  auto* const made =
+      copy == nullptr ? std::make_unique<SortedTable>().release() : static_cast<SortedTable*>(copy);
+  const size_t end = made->scores.size() + kBudget;
+  auto at = static_cast<uint32_t>(*cursor);
+  do {
+    at = static_cast<const SortedTable*>(object)->scores.Scan(
+        at, [made](const DashTable<double>::Slot& slot) {
+          char scratch[ZsetValue::kScratchSize];
+          const auto it = made->scores.Insert(ProbeOf(slot.key.View(scratch)));
+          it->value = slot.value;
+          made->order.Insert(slot.value, it->key);
+        });
+  } while (at != 0 && made->scores.size() < end);
+  *cursor = at;
+  return made;
+}
+
 std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == ZsetValue::kPacked ? "listpack" : "skiplist";
 }
@@ -117,6 +137,7 @@ void ZsetValue::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
+                                        .clone_some = CloneSome,
                                         .encoding_name = EncodingName,
                                         .free_some = FreeSome,
                                         .move = Move});

@@ -238,15 +238,29 @@ auto ShardContext::Take(std::string_view key, KeyEvent event, Telling telling)
 }
 
 auto ShardContext::Copy(std::string_view key) const -> std::optional<Detached> {
+  std::optional<Detached> copy;
+  uint64_t cursor = 0;
+  do {
+    CopySome(key, &copy, &cursor);
+  } while (cursor != 0);
+  return copy;
+}
+
+void ShardContext::CopySome(std::string_view key, std::optional<Detached>* copy,
+                            uint64_t* cursor) const {
   const KeyProbe probe = ProbeOf(key);
   const Iterator it = Find(probe);
-  if (!it) return std::nullopt;
-  Detached detached;
-  detached.value = it->value.Clone();
+  if (!it) {
+    copy->reset();
+    *cursor = 0;
+    return;
+  }
+  Detached& detached = *copy ? **copy : copy->emplace();
+  it->value.CloneSome(&detached.value, cursor);
+  if (*cursor != 0) return;
   access_clock().Start(detached.value, now_ms_);
   detached.deadline_ms = database_->Deadline(*it, probe);
   detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
-  return detached;
 }
 
 void ShardContext::Put(std::string_view key, Detached detached, KeyEvent event, uint64_t changes,
@@ -293,6 +307,14 @@ auto ShardContext::GetDeadline(std::string_view key) const -> KeyDeadline {
   Iterator it = Find(probe);
   if (!it) return {};
   return {true, database_->Deadline(*it, probe)};
+}
+
+bool ShardContext::MayGo(std::string_view key) const {
+  if (access_clock().rules().policy != EvictionPolicy::kNone) return true;
+  const KeyProbe probe = ProbeOf(key);
+  const Iterator it = Find(probe);
+  return it && (database_->Deadline(*it, probe).has_value() ||
+                (!it->value.is_string() && it->value.NextMemberDeadline() != INT64_MAX));
 }
 
 bool ShardContext::Persist(std::string_view key) {

@@ -209,6 +209,9 @@ class ShardContext {
                                Telling telling = Telling::kNow);
   // A deep copy of what the key has, as if it had just been made. Leaves no trace, as Peek.
   std::optional<Detached> Copy(std::string_view key) const;
+  // The same in steps, for a key that is locked. *cursor is 0 at first, and at the end; none if the
+  // key is absent, or has expired since the step before.
+  void CopySome(std::string_view key, std::optional<Detached>* copy, uint64_t* cursor) const;
   // Gives it to the key, whatever that was, and reports it. `key` must not lie in the table. The
   // value may come from another thread's heap: what it costs is counted here from now on.
   void Put(std::string_view key, Detached detached, KeyEvent event, uint64_t changes = 1,
@@ -223,6 +226,10 @@ class ShardContext {
     std::optional<int64_t> at_ms;
   };
   KeyDeadline GetDeadline(std::string_view key) const;
+  // The key, or a member of it, may go by itself: expire, or be evicted; also between two hops of
+  // one command that has it locked. So a command that reads it in one hop and writes elsewhere in a
+  // later one must not be its own effect: what replicas and logs know of the key may be younger.
+  bool MayGo(std::string_view key) const;
   // Touches the clock. True if the key had a deadline. Tells its effect.
   bool Persist(std::string_view key);
 
