@@ -77,11 +77,13 @@ class SharedServers:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Shows the logs of the newest servers below a failure, and lets the fixtures know of it."""
+    """Shows the logs of the test's server and of the newest ones below a failure, and lets the
+    fixtures know that there was one."""
     report = (yield).get_result()
     if report.when == "call" and report.failed:
         item.call_failed = True
-        for server in Server.newest:
+        own = item.funcargs.get("server")
+        for server in {own, *Server.newest} - {None}:
             if os.path.exists(server.log_path):
                 report.sections.append((f"end of {server.log_path}", server.log_tail()))
 

@@ -101,6 +101,15 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
           {shards.LockOfKey(what.target, target_hash, what.target_db), LockMode::kExclusive});
   if (!tx.Schedule()) return Outcome::kRefused;
 
+  if (source_id == target_id) {
+    // COPY is its own effect: what may go by itself is copied and delivered in one hop.
+    std::optional<Outcome> outcome;
+    tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
+      if (shard_cx.MayGo(what.source)) outcome = Relocate(shard_cx, what);
+    });
+    if (outcome) return *outcome;
+  }
   if (!what.may_replace) {
     bool has_source = false;
     bool has_target = false;

@@ -215,9 +215,9 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   // Runs `command` on a fiber of its own.
-  bool TakesLong(const Session& session, const Command& command, Args args, ShardId id);
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);
+  bool TakesLong(const Session& session, const Command& command, Args args, ShardId id);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
