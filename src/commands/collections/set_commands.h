@@ -39,7 +39,7 @@ inline SetValue SetOrNew(const ShardContext& cx, const ShardContext::WriteHandle
 class MemberList {
  public:
   void Add(std::string_view member) {
-    if (member.size() > left_) AddBlock(member.size());
+    if (free_ == nullptr || member.size() > left_) AddBlock(member.size());
     memcpy(free_, member.data(), member.size());
     members_.emplace_back(free_, member.size());
     free_ += member.size();
