@@ -228,8 +228,7 @@ void LMPop(ShardContext& cx, Args args, ReplySink& reply) {
   if (options && !PopFirst(cx, options->keys, *options, reply)) reply.NullArray();
 }
 
-// One hop to see which keys exist, then one to the first of them. It may have expired meanwhile,
-// then the next one's turn has come. Suspends.
+// One hop to see which keys exist, then one to the first of them. Suspends.
 void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<LMPopOptions> options = ParseLMPop(args, reply);
   if (!options) return;
@@ -249,15 +248,11 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
       if (ids[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
     }
   });
-  bool is_answered = false;
-  for (size_t i = 0; i < keys.size() && !is_answered; ++i) {
-    if (exists[i] == 0) continue;
-    tx.HopOn({&ids[i], 1}, [&](ShardTurn& turn) {
-      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-      is_answered = PopFirst(shard_cx, keys.subspan(i, 1), *options, reply);
-    });
-  }
-  if (!is_answered) reply.NullArray();
+  const auto i = static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
+  if (i == keys.size()) return reply.NullArray();
+  tx.HopAndConclude({&ids[i], 1}, [&](ShardTurn& turn) {
+    PopFirst(turn.Begin(cx.db_index(), cx.now_ms()), keys.subspan(i, 1), *options, reply);
+  });
 }
 
 // --- By index ---
@@ -474,8 +469,8 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
   if (cx.wants_effects()) cx.Tell("LMOVE", source_key, target_key, EndName(from), EndName(to));
 }
 
-// The lists are in two shards: one hop of `tx` to look, one to change both. Either of them may
-// expire in between, as it may before and after. False: there is no source. Suspends.
+// The lists are in two shards: one hop of `tx` to look, one to change both. False: there is no
+// source. Suspends.
 bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::string_view> keys,
                 End from, End to, ReplySink& reply) {
   ShardId ids[2];
@@ -502,7 +497,8 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
       auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
       ListOrNew(target).Push(to, *text, LimitOf(shard_cx));
       shard_cx.Changed(keys[1], PushEvent(to), 0);  // with the pop it is one change
-    } else if (auto source = shard_cx.FindMutable(keys[0], ValueType::kList)) {
+    } else {
+      auto source = shard_cx.FindMutable(keys[0], ValueType::kList);
       ListOf(*source).Pop(from, LimitOf(shard_cx));
       shard_cx.Changed(keys[0], PopEvent(from));
     }

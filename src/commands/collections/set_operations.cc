@@ -9,12 +9,10 @@
 //   SDIFF    the same with the shard of the first key, and marks for what goes
 //   SUNION   one hop: each shard copies what its sets have, each member once
 //
-// and one more hop writes the target. A locked key can still expire between two hops; each hop sees
-// what is there then, as if that had happened a moment before or after the command.
+// and one more hop writes the target.
 //
 // Large sets. What takes long is done in slices, and others run in between, on the shards (a hop
 // for each slice) and on the command's own thread (LongWork): only the keys are locked meanwhile.
-// If a key expires between two slices, what they found of it is forgotten.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -274,33 +272,9 @@ KeyEvent StoreEvent(Operation operation) {
   return KeyEvent::kSDiffStore;
 }
 
-// The result as an effect: whoever computed it again might find other sets (ShardContext::MayGo).
-void TellResult(ShardContext& cx, std::string_view key, const CompactValue* made, bool is_sticky) {
-  constexpr size_t kMembersOfCommand = 10'000;
-  cx.Tell("DEL", key);
-  if (made == nullptr) return;
-  MemberList members;
-  const auto tell = [&] {
-    std::vector<std::string_view> words = {"SADD", key};
-    for (size_t i = 0; i < members.size(); ++i) words.push_back(members[i]);
-    if (!members.empty()) cx.TellAll(words);
-    members = {};
-  };
-  SetValue(*made).ForEach([&](std::string_view member) {
-    members.Add(member);
-    if (members.size() == kMembersOfCommand) tell();
-  });
-  tell();
-  if (is_sticky) cx.Tell("STICK", key);
-}
-
 // The key becomes the set, whatever it was; nothing for an empty one.
-// `tells_result`: the command must not be its own effect.
-void Store(ShardContext& cx, Operation operation, std::string_view key, Result& result,
-           bool tells_result = false) {
-  const bool tells = tells_result && cx.wants_effects();
+void Store(ShardContext& cx, Operation operation, std::string_view key, Result& result) {
   if (result.size() == 0) {
-    if (tells) TellResult(cx, key, nullptr, false);
     cx.Delete(key);
     return;
   }
@@ -309,7 +283,6 @@ void Store(ShardContext& cx, Operation operation, std::string_view key, Result& 
                           : MakeSet(result, cx.shard().set_limit());
   cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
-  if (tells) TellResult(cx, key, &made.value, made.is_sticky);
   cx.Put(key, std::move(made), StoreEvent(operation));
 }
 
@@ -353,10 +326,7 @@ class AcrossShards {
       result.set = MakeSet(result, parts_.items()[0].part.limit, &work);
     }
     const size_t size = result.size();
-    const auto may_go = [](const Item& item) { return item.part.may_go; };
-    const bool tells_result = std::any_of(parts_.items().begin(), parts_.items().end(), may_go);
-    parts_.HopToTarget(
-        [&](ShardContext& cx) { dfly::Store(cx, operation, key, result, tells_result); });
+    parts_.HopToTarget([&](ShardContext& cx) { dfly::Store(cx, operation, key, result); });
     return size;
   }
 
@@ -372,15 +342,13 @@ class AcrossShards {
     size_t first = 0;          // of the first one
     DifferenceCost cost = {};  // of all
     SetLimit limit = {};
-    bool may_go = false;              // one of the keys, or of their members
     MemberList members = {};          // SUNION
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
     // How far slices have come.
-    size_t key_at = 0;          // of the item's keys
-    size_t begin = 0;           // that one's first in `members`
-    uint32_t cursor = 0;        // in that one
-    size_t mark_at = 0;         // in the list
-    size_t present = SIZE_MAX;  // keys that were there in the slices before
+    size_t key_at = 0;    // of the item's keys
+    size_t begin = 0;     // that one's first in `members`
+    uint32_t cursor = 0;  // in that one
+    size_t mark_at = 0;   // in the list
   };
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
@@ -417,8 +385,6 @@ class AcrossShards {
   static void Note(ShardContext& cx, const Sets& sets, Item* item) {
     Part* const part = &item->part;
     part->limit = cx.shard().set_limit();
-    part->may_go = std::any_of(item->keys.begin(), item->keys.end(),
-                               [&cx](std::string_view key) { return cx.MayGo(key); });
     part->has_absent = HasAbsent(sets);
     part->first = SizeOf(sets[0]);
     part->cost.Add(sets);
@@ -445,13 +411,6 @@ class AcrossShards {
     }
   }
 
-  // One has expired since the slice before: as if it had before the command.
-  static bool HasLostOne(const Sets& sets, Part* part) {
-    const auto present = static_cast<size_t>(std::count_if(
-        sets.begin(), sets.end(), [](const MaybeSet& set) { return set.has_value(); }));
-    return std::exchange(part->present, present) != present;
-  }
-
   // function(ShardContext&, Item&) on the shard of `base`.
   template <typename F>
   void HopTo(const Item& base, F&& function) {
@@ -465,7 +424,6 @@ class AcrossShards {
     const auto mark_some = [&](ShardContext& cx, Item& item) {
       Part& part = item.part;
       const Sets sets = FindAgain(cx, item.keys);
-      if (HasLostOne(sets, &part)) part.mark_at = 0;
       part.marks.resize(list.size());
       const size_t first = part.mark_at;
       part.mark_at = std::min(list.size(), first + kSliceMembers);
@@ -514,10 +472,6 @@ class AcrossShards {
                        [list](ShardContext& cx, Item& item) {
                          Part& part = item.part;
                          const Sets sets = FindAgain(cx, item.keys);
-                         if (HasAbsent(sets)) {
-                           list->Truncate(0);
-                           return false;
-                         }
                          ScanSome(*sets[part.smallest_at], &part.cursor,
                                   [&](std::string_view member) {
                                     if (AllHave(sets, member)) list->Add(member);
@@ -561,12 +515,6 @@ class AcrossShards {
                        [noted, list](ShardContext& cx, Item& item) {
                          Part& part = item.part;
                          const Sets sets = FindAgain(cx, item.keys);
-                         if (HasLostOne(sets, &part)) {
-                           list->Truncate(0);
-                           if (noted != nullptr) noted->first = {};
-                           part.cursor = 0;
-                         }
-                         if (!sets[0]) return false;
                          const AnyOf others(SetSpan(sets).subspan(1), kSliceMembers);
                          ScanSome(*sets[0], &part.cursor, [&](std::string_view member) {
                            if (noted != nullptr) noted->first.Add(member);

@@ -304,18 +304,43 @@ TEST_P(SetOperationsTest, LargeSetsOfNumbersKeepTheirEncoding) {
   EXPECT_EQ(Encoding("r"), "hashtable");
 }
 
-// A key that expires between two slices was there for all of the command or for none of it.
-TEST_P(SetOperationsTest, ALargeSetExpiresMeanwhile) {
-  constexpr int kCount = 2 * static_cast<int>(kLargeMembers);
-  const uint64_t seed = helio::TestSeed();
-  SCOPED_TRACE(seed);
-  helio::Random random(seed);
-  const std::string all = std::to_string(kCount);
+// A command that reads in one hop and writes in another, or in slices, is told as it came. Another
+// one, whose clock is later, meets a key of it that is due between two of its hops.
+class ExpiresMeanwhileTest : public SetOperationsTest {
+ protected:
   struct Case {
     const char* line;
     std::string with;  // `other` is there
     std::string without;
   };
+
+  // `other` is a copy of `kept`, and expires.
+  void Check(const Case& one, const std::string& kept, uint64_t turns) {
+    Run("copy " + kept + " other replace");
+    Run("pexpireat other " + std::to_string(now_ms_ + 10));
+    std::atomic<bool> has_ended{false};
+    pool_.at(0)->DispatchFiber("expiry", [&] {
+      for (uint64_t i = 0; i < turns && !has_ended; ++i) helio::this_fiber::Yield();
+      shards_->AwaitOnAll([&](Shard& shard) {
+        ShardTurn turn(shard);  // as all that changes a shard: its effects are told at the end
+        turn.Begin(0, now_ms_ + 11).Peek("other");
+      });
+      has_ended = true;
+    });
+    const std::string reply = Run(one.line);
+    EXPECT_TRUE(reply == one.with || reply == one.without) << one.line << " " << reply;
+    CheckReplica();
+    pool_.at(0)->AwaitFiber("end", [&] {
+      while (!has_ended) helio::this_fiber::Yield();
+    });
+  }
+
+  helio::Random random_{helio::TestSeed()};
+};
+
+TEST_P(ExpiresMeanwhileTest, LargeValues) {
+  constexpr int kCount = 2 * static_cast<int>(kLargeMembers);
+  const std::string all = std::to_string(kCount);
   const Case cases[] = {{"sunionstore s other mine", ":" + std::to_string(kCount + 1), ":1"},
                         {"sinterstore s other same", ":" + all, ":0"},
                         {"sinterstore s same other", ":" + all, ":0"},
@@ -324,33 +349,46 @@ TEST_P(SetOperationsTest, ALargeSetExpiresMeanwhile) {
                         {"zunionstore s 2 other mine", ":" + std::to_string(kCount + 1), ":1"},
                         {"zinterstore s 2 same other", ":" + all, ":0"},
                         {"zdiffstore s 2 same other", ":0", ":" + all},
+                        {"copy other s replace", ":1", ":0"},
                         {"sort other by nosort store r", ":" + all, ":0"}};
   AddNumbers("mine", -1, 0, "m:");
   AddNumbers("same", 0, kCount, "m:");
   AddNumbers("kept", 0, kCount, "m:");
   for (const Case& one : cases) {
-    for (int round = 0; round < 2; ++round) {
-      Run("copy kept other replace");
-      Run("pexpireat other " + std::to_string(now_ms_ + 10));
-      std::atomic<bool> has_ended{false};
-      pool_.at(0)->DispatchFiber("expiry", [&, turns = random.Uniform(100)] {
-        for (uint64_t i = 0; i < turns && !has_ended; ++i) helio::this_fiber::Yield();
-        shards_->AwaitOnAll([&](Shard& shard) {
-          ShardTurn turn(shard);  // as all that changes a shard: its effects are told at the end
-          turn.Begin(0, now_ms_ + 11).Peek("other");
-        });
-        has_ended = true;
-      });
-      const std::string reply = Run(one.line);
-      EXPECT_TRUE(reply == one.with || reply == one.without) << one.line << " " << reply;
-      CheckReplica();
-      pool_.at(0)->AwaitFiber("end", [&] {
-        while (!has_ended) helio::this_fiber::Yield();
-      });
+    for (int round = 0; round < 2; ++round) Check(one, "kept", random_.Uniform(100));
+  }
+}
+
+TEST_P(ExpiresMeanwhileTest, SmallValues) {
+  Run("sadd mine 0");
+  Run("set text 1");
+  Run("pfadd items 1");
+  Run("pfadd more 2");
+  Run("geoadd places 1 1 a");
+  Run("rpush list 1");
+  struct Small : Case {
+    const char* kept;
+  };
+  const Small cases[] = {
+      {{"sunionstore s other mine", ":2", ":1"}, "members"},
+      {{"zunionstore s 2 other mine", ":2", ":1"}, "members"},
+      {{"copy other s replace", ":1", ":0"}, "text"},
+      {{"rename other s", "+OK", "-ERR no such key"}, "text"},
+      {{"bitop or s other absent", ":1", ":0"}, "text"},
+      {{"pfmerge s other more", "+OK", "+OK"}, "items"},
+      {{"zrangestore s other 0 -1", ":1", ":0"}, "places"},
+      {{"geosearchstore s other fromlonlat 1 1 byradius 9 km", ":1", ":0"}, "places"},
+      {{"rpoplpush other s", "\"1\"", "(nil)"}, "list"}};
+  Run("sadd members 1");
+  for (const Small& one : cases) {
+    for (int round = 0; round < 20; ++round) {
+      Run("del s");
+      Check(one, one.kept, random_.Uniform(12));
     }
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Shards, ExpiresMeanwhileTest, testing::Values(1, 2, 4));
 INSTANTIATE_TEST_SUITE_P(Shards, SetOperationsTest, testing::Values(1, 2, 4));
 
 }  // namespace

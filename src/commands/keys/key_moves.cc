@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that go to another key: of another name, shard or database. TTL and STICK go along.
 //
-// Over shards a transaction holds both keys from the first look to the last change. A locked key
-// can still expire between two hops; each hop sees what is there then, which is what the clients
-// would see had the key expired a moment before or after the command. COPY copies a large value in
-// slices, and others run in between.
+// Over shards a transaction holds both keys from the first look to the last change. COPY copies a
+// large value in slices, and others run in between.
 #include "commands/keys/key_moves.h"
 
 #include <fmt/format.h>
@@ -101,15 +99,6 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
           {shards.LockOfKey(what.target, target_hash, what.target_db), LockMode::kExclusive});
   if (!tx.Schedule()) return Outcome::kRefused;
 
-  if (source_id == target_id) {
-    // COPY is its own effect: what may go by itself is copied and delivered in one hop.
-    std::optional<Outcome> outcome;
-    tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
-      ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
-      if (shard_cx.MayGo(what.source)) outcome = Relocate(shard_cx, what);
-    });
-    if (outcome) return *outcome;
-  }
   if (!what.may_replace) {
     bool has_source = false;
     bool has_target = false;
@@ -131,10 +120,7 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
       ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
       if (cursor == 0 && what.may_replace && !HasSource(shard_cx, what)) return;
       if (what.keeps_source) {
-        // COPY is its own effect, so what may go is copied in one hop.
-        do {
-          shard_cx.CopySome(what.source, &value, &cursor);
-        } while (cursor != 0 && shard_cx.MayGo(what.source));
+        shard_cx.CopySome(what.source, &value, &cursor);
       } else {
         value = shard_cx.Take(what.source, what.source_event, Telling::kNow);
       }

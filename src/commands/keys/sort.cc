@@ -122,15 +122,11 @@ class Source {
   bool is_wrong_type() const { return is_wrong_type_; }
   const std::vector<std::string>& elements() const { return elements_; }
 
-  // In a hop. False: it has all. If the key expires between two slices, it has none, as if that had
-  // been before the command.
+  // In a hop. False: it has all.
   bool ReadSome(ShardContext& cx, std::string_view key) {
     const bool is_first = std::exchange(is_new_, false);
     const auto value = is_first ? cx.FindReadOnly(key) : cx.Peek(key);
-    if (!value) {
-      elements_.clear();
-      return false;
-    }
+    if (!value) return false;
     type_ = value->type();
     switch (type_) {
       case ValueType::kList:

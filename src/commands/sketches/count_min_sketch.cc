@@ -219,10 +219,8 @@ std::string_view SumUp(const MergeRequest& request, std::span<MergePart* const> 
   return overflows ? kErrMergeOverflow : std::string_view();
 }
 
-// The target may have expired since its shard was asked, although it is locked.
 std::string_view Store(ShardContext& cx, std::string_view key, const MergePart& all) {
   const auto value = cx.FindMutable(key, ValueType::kCountMinSketch);
-  if (!value) return kErrNoKey;
   if (!ObjectIn<CountMinSketch>(*value).Assign(all.sums)) return kErrMergeOverflow;
   cx.Changed(key, KeyEvent::kCmsMerge);
   return {};

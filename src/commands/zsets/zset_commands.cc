@@ -34,28 +34,9 @@ CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit, heli
   return value;
 }
 
-// As an effect.
-static void TellResult(ShardContext& cx, std::string_view key, const ScoredMembers& found,
-                       bool is_sticky) {
-  constexpr size_t kMembersOfCommand = 10'000;
-  cx.Tell("DEL", key);
-  for (size_t begin = 0; begin < found.size(); begin += kMembersOfCommand) {
-    const size_t end = std::min(found.size(), begin + kMembersOfCommand);
-    std::vector<std::array<char, kDoubleTextMax>> scores(end - begin);
-    std::vector<std::string_view> words = {"ZADD", key};
-    for (size_t i = begin; i < end; ++i) {
-      words.push_back(FormatDouble(found.scores[i], scores[i - begin].data()));
-      words.push_back(found.members[i]);
-    }
-    cx.TellAll(words);
-  }
-  if (is_sticky && found.size() > 0) cx.Tell("STICK", key);
-}
-
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes, std::optional<CompactValue> made, bool tells_result) {
+               uint64_t changes, std::optional<CompactValue> made) {
   const bool is_sticky = cx.IsSticky(key).value_or(false);
-  if (tells_result && cx.wants_effects()) TellResult(cx, key, found, is_sticky);
   if (found.size() == 0) {
     cx.Delete(key);
     return;

@@ -65,11 +65,9 @@ struct ScoredMembers {
 CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
                       helio::LongWork* work = nullptr);
 // The key becomes that, whatever it was; nothing if there are none. `changes` as
-// ShardContext::Changed's. `made`: it was made already. `tells_result`: the command must not be its
-// own effect (ShardContext::MayGo).
+// ShardContext::Changed's. `made`: it was made already.
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
-               uint64_t changes = 1, std::optional<CompactValue> made = {},
-               bool tells_result = false);
+               uint64_t changes = 1, std::optional<CompactValue> made = {});
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

@@ -12,8 +12,7 @@
 //            scores they have for the members of that list
 //   ZDIFF    the same with the first input
 //
-// and one more hop writes the target. A locked key can still expire between two hops; each hop sees
-// what is there then, as if that had happened a moment before or after the command.
+// and one more hop writes the target.
 //
 // Large inputs are read, and a large target is made, in slices (set_operations.cc).
 #include <absl/container/flat_hash_map.h>
@@ -165,7 +164,6 @@ class Input {
     } while (*cursor != 0 && out->size() < end);
     return *cursor != 0;
   }
-  bool is_there() const { return value_ != nullptr; }
 
  private:
   bool is_zset() const { return value_->type() == ValueType::kZset; }
@@ -362,30 +360,21 @@ class AcrossShards {
     if (found.size() > kLargeMembers) {
       made = MakeZset(found, parts_.items()[0].part.limit, &work_);
     }
-    const auto may_go = [](const Item& item) { return item.part.may_go; };
-    const bool tells_result = std::any_of(parts_.items().begin(), parts_.items().end(), may_go);
-    parts_.HopToTarget([&](ShardContext& cx) {
-      StoreZset(cx, key, found, event, 1, std::move(made), tells_result);
-    });
+    parts_.HopToTarget(
+        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); });
   }
 
  private:
   struct Part {
     PackedLimit limit = {};
-    bool may_go = false;  // one of the keys, or of their members
     // How far slices have come.
-    size_t at = 0;              // of the item's keys, or of a list's rows
-    uint32_t cursor = 0;        // in that key
-    size_t present = SIZE_MAX;  // keys that were there in the slices before
+    size_t at = 0;        // of the item's keys, or of a list's rows
+    uint32_t cursor = 0;  // in that key
   };
   using Parts = KeyParts<Part>;
   using Item = Parts::Item;
 
-  void Look(ShardContext& cx, Item* item) const {
-    item->part.limit = cx.shard().zset_limit();
-    item->part.may_go = std::any_of(item->keys.begin(), item->keys.end(),
-                                    [&cx](std::string_view key) { return cx.MayGo(key); });
-  }
+  void Look(ShardContext& cx, Item* item) const { item->part.limit = cx.shard().zset_limit(); }
 
   // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
   // if one is of another type, or it is refused.
@@ -465,13 +454,7 @@ class AcrossShards {
     const auto ask_some = [&](ShardContext& cx, Item& item) {
       Part& part = item.part;
       std::vector<Input> inputs;
-      size_t present = 0;
-      for (size_t i : item.indexes) {
-        inputs.push_back(FindAgain(cx, keys_[i]));
-        present += inputs.back().is_there();
-      }
-      // One has expired meanwhile: as if it had before the command.
-      if (std::exchange(part.present, present) != present) part.at = 0;
+      for (size_t i : item.indexes) inputs.push_back(FindAgain(cx, keys_[i]));
       const size_t end = std::min(list.size(), part.at + kSliceMembers);
       for (size_t k = 0; k < inputs.size(); ++k) {
         std::vector<double>& column = columns[item.indexes[k]];

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/types/hash_value.h"
 #include "engine/hops/transaction.h"
+#include "engine/keyspace/key_tag.h"
 #include "engine/keyspace/shard_turn.h"
 
 namespace dfly {
@@ -161,6 +163,54 @@ TEST_F(RecorderTest, WhatIsDueGoesFirst) {
   });
   turn.EndUnit();
   EXPECT_THAT(log_.Units(), ElementsAre("0 DEL due", "0 set a v; 0 copy due b"));
+}
+
+// A command has a key locked, and has seen it, or a member of it. Another one whose clock is later
+// must not remove it before the effect of the first one is told.
+TEST_F(RecorderTest, WhatIsLockedStaysUntilWhoHasSeenItEnds) {
+  HashValue::RegisterType();
+  const TagRules rules = {.locks_tags = true};
+  shard_.set_tag_rules(&rules);
+  ShardTurn turn(shard_);
+  Run(turn, {"set", "{tag}k", "v"},
+      [&](ShardContext& cx) { cx.SetString("{tag}k", "v", {.deadline_ms = now_ms_ + 5}); });
+  Run(turn, {"hset", "{tag}h", "f", "v"}, [&](ShardContext& cx) {
+    const auto value = cx.FindOrCreate("{tag}h", ValueType::kHash);
+    HashValue::Create(&*value);
+    HashValue hash(&*value, cx.now_ms());
+    for (const char* field : {"f", "g"}) hash.Set(field, "v", cx.shard().hash_limit());
+    hash.SetDeadline("f", now_ms_ + 5);
+    cx.Changed("{tag}h", KeyEvent::kHSet);
+  });
+  turn.EndUnit();
+  log_.Units();
+
+  const std::vector<TagLock> tags = {{TagFingerprint(HashKey("tag"), 0), LockMode::kShared}};
+  TxEntry entry;
+  entry.tags = tags;
+  entry.clock_ms = now_ms_;
+  shard_.transactions().Hold(&entry);
+  now_ms_ += 10;
+  const auto sees_all = [&] {
+    bool sees_all = false;
+    Run(turn, {"hget", "{tag}h", "f"}, [&](ShardContext& cx) {
+      const auto value = cx.FindReadOnly("{tag}h");
+      sees_all = HashValue(*value, cx.now_ms()).Has("f") && cx.FindReadOnly("{tag}k");
+    });
+    return sees_all;
+  };
+  EXPECT_TRUE(sees_all());
+  Run(turn, {"get", "{tag}k"}, [](ShardContext& cx) {
+    EXPECT_TRUE(cx.FindReadOnly("{tag}k"));
+    EXPECT_GE(*cx.GetDeadline("{tag}k").at_ms, cx.now_ms()) << "it has time left for all";
+  });
+  Set(turn, "b");
+  EXPECT_THAT(log_.Units(), ElementsAre("0 set b v"));
+
+  shard_.transactions().Release(&entry);
+  EXPECT_FALSE(sees_all());
+  Run(turn, {"get", "{tag}k"}, [](ShardContext& cx) { EXPECT_FALSE(cx.FindReadOnly("{tag}k")); });
+  EXPECT_THAT(log_.Units(), ElementsAre("0 HDEL {tag}h f", "0 DEL {tag}k"));
 }
 
 TEST_F(RecorderTest, AnEvictionIsAUnitOrAPartOfTheOneThatGoesOn) {

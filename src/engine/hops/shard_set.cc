@@ -21,7 +21,7 @@ ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
     all_ids_.push_back(id);
     owner(id)->Await([&] {
       cells_[id].shard = std::make_unique<Shard>(id, db_count, string_max);
-      cells_[id].shard->evictor().set_tag_rules(&tag_rules_);
+      cells_[id].shard->set_tag_rules(&tag_rules_);
       cells_[id].shard->waiters().set_spanning_mutex(&spanning_waiters_);
       if (id < pool->size()) cells_[id].shard->ReapForThread();  // the thread's first
     });

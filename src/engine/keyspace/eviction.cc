@@ -234,12 +234,8 @@ bool Evictor::IsSpared(const Database& database, std::string_view key, uint64_t 
   if (transactions.empty()) [[likely]] {
     return false;
   }
-  uint64_t tag_hash = hash;
-  if (tag_rules_ != nullptr && tag_rules_->locks_tags) {
-    const std::string_view tag = tag_rules_->TagOf(key);
-    if (tag.size() != key.size()) tag_hash = HashKey(tag);
-  }
-  return transactions.Conflicts({TagFingerprint(tag_hash, database.index()), LockMode::kExclusive});
+  return transactions.Conflicts(
+      {shard_.LockOfKey(key, hash, database.index()), LockMode::kExclusive});
 }
 
 void Evictor::Remove(Database& database, const Candidate& candidate, uint64_t hash,

@@ -63,9 +63,6 @@ class Evictor {
   Evictor(const Evictor&) = delete;
   Evictor& operator=(const Evictor&) = delete;
 
-  // Which tags the shard's keys have: what is locked is known by them. Lives as long as this.
-  void set_tag_rules(const TagRules* rules) { tag_rules_ = rules; }
-
   // Removes keys until `bytes` are free or `keys_max` are gone. Handles and iterators die.
   // `due_ms`: keys whose deadline is before it are expired; nobody's time stands still before it.
   Progress Evict(size_t bytes, size_t keys_max, const SparedKeys& spared, int64_t now_ms,
@@ -109,7 +106,6 @@ class Evictor {
   size_t buckets_wanted() const;
 
   Shard& shard_;
-  const TagRules* tag_rules_ = nullptr;
   std::vector<uint32_t> hands_;        // by database: in its table, or in that of its deadlines
   std::vector<Candidate> candidates_;  // coldest first
   size_t candidate_count_ = 0;         // the rest keep their strings' memory

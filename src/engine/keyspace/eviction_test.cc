@@ -287,7 +287,7 @@ TEST_F(EvictionTest, LockedKeysStayInTheirDatabaseOnly) {
 
 TEST_F(EvictionTest, WhoLocksTagsProtectsAllKeysThatHaveThem) {
   const TagRules rules = {.locks_tags = true};
-  shard_.evictor().set_tag_rules(&rules);
+  shard_.set_tag_rules(&rules);
   Use(EvictionPolicy::kAllKeysLru);
   Set("{tag}:1");
   Set("{tag}:2");

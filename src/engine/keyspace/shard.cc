@@ -14,6 +14,15 @@ Shard::Shard(uint32_t id, int db_count, size_t string_max)
 
 Shard::~Shard() = default;
 
+uint64_t Shard::LockOfKey(std::string_view key, uint64_t hash, int db_index) const {
+  uint64_t tag_hash = hash;
+  if (tag_rules_ != nullptr && tag_rules_->locks_tags) {
+    const std::string_view tag = tag_rules_->TagOf(key);
+    if (tag.size() != key.size()) tag_hash = HashKey(tag);
+  }
+  return TagFingerprint(tag_hash, db_index);
+}
+
 size_t Shard::used_bytes() const {
   size_t bytes = live_bytes() + reaper_.bytes();
   if (incoming_ != nullptr) bytes += incoming_->bytes();

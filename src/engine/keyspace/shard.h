@@ -21,6 +21,7 @@
 #include "engine/keyspace/effect_recorder.h"
 #include "engine/keyspace/eviction.h"
 #include "engine/keyspace/key_events.h"
+#include "engine/keyspace/key_tag.h"
 #include "engine/keyspace/memcached_items.h"
 #include "engine/keyspace/read_tracker.h"
 #include "engine/keyspace/shard_limits.h"
@@ -102,6 +103,12 @@ class Shard final : private ChangeListener {
   // What a snapshot that is being written keeps of it: not in used_bytes().
   size_t snapshot_bytes() const { return snapshot_bytes_; }
   void set_snapshot_bytes(size_t bytes) { snapshot_bytes_ = bytes; }
+
+  // Which tags its keys have, and what is locked of them. Lives as long as this; null: keys have
+  // none.
+  void set_tag_rules(const TagRules* rules) { tag_rules_ = rules; }
+  // As ShardSet's.
+  uint64_t LockOfKey(std::string_view key, uint64_t hash, int db_index) const;
 
   // Who has locks here, and who waits for them.
   TxQueue& transactions() { return transactions_; }
@@ -255,6 +262,7 @@ class Shard final : private ChangeListener {
 
   const uint32_t id_;
   size_t string_max_;
+  const TagRules* tag_rules_ = nullptr;
   ValueReaper reaper_;  // destroyed after the databases, whose values come here
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   CutGuard* cut_guard_ = nullptr;

@@ -9,7 +9,7 @@ namespace dfly {
 
 void ShardContext::RemoveDueKeys() {
   for (const std::string& key : due_) {
-    if (database_ != nullptr) database_->ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms_);
+    if (database_ != nullptr) database_->ExpireIfDue(KeyProbe(key, HashKey(key)), due_ms_);
   }
   due_.clear();
 }
@@ -79,15 +79,27 @@ void ShardContext::FetchExpected() const {
 }
 
 auto ShardContext::UnlessTimedDue(Iterator it, const KeyProbe& probe) const -> Iterator {
-  if (database_->IsDue(*it, probe, now_ms_)) return NoteDue(probe);
-  const bool has_member_deadlines = it->key.has_flag(CompactKey::kHasMemberExpire);
-  if (has_member_deadlines && wants_effects() && !shard_.keeps_due()) {
-    database_->EraseDueMembers(it, probe, now_ms_);
+  bool is_due = database_->IsDue(*it, probe, now_ms_);
+  const bool has_due_members =
+      it->key.has_flag(CompactKey::kHasMemberExpire) && it->value.NextMemberDeadline() < now_ms_;
+  if (!is_due && !has_due_members) return it;
+  const bool keeps_due = shard_.keeps_due();
+  if (!keeps_due && !shard_.transactions().empty()) {
+    StepBack(probe);
+    is_due = database_->IsDue(*it, probe, now_ms_);
   }
+  if (is_due) return NoteDue(probe);
+  if (!keeps_due && wants_effects()) database_->EraseDueMembers(it, probe, now_ms_);
   return it;
 }
 
+void ShardContext::StepBack(const KeyProbe& probe) const {
+  const uint64_t lock = shard_.LockOfKey(probe.key(), probe.hash(), db_index_);
+  now_ms_ = shard_.transactions().KeepDue(lock, now_ms_);
+}
+
 auto ShardContext::NoteDue(const KeyProbe& probe) const -> Iterator {
+  if (due_.empty()) due_ms_ = now_ms_;
   if (std::find(due_.begin(), due_.end(), probe.key()) == due_.end()) {
     due_.emplace_back(probe.key());
   }
@@ -307,14 +319,6 @@ auto ShardContext::GetDeadline(std::string_view key) const -> KeyDeadline {
   Iterator it = Find(probe);
   if (!it) return {};
   return {true, database_->Deadline(*it, probe)};
-}
-
-bool ShardContext::MayGo(std::string_view key) const {
-  if (access_clock().rules().policy != EvictionPolicy::kNone) return true;
-  const KeyProbe probe = ProbeOf(key);
-  const Iterator it = Find(probe);
-  return it && (database_->Deadline(*it, probe).has_value() ||
-                (!it->value.is_string() && it->value.NextMemberDeadline() != INT64_MAX));
 }
 
 bool ShardContext::Persist(std::string_view key) {

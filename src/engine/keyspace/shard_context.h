@@ -210,7 +210,7 @@ class ShardContext {
   // A deep copy of what the key has, as if it had just been made. Leaves no trace, as Peek.
   std::optional<Detached> Copy(std::string_view key) const;
   // The same in steps, for a key that is locked. *cursor is 0 at first, and at the end; none if the
-  // key is absent, or has expired since the step before.
+  // key is absent.
   void CopySome(std::string_view key, std::optional<Detached>* copy, uint64_t* cursor) const;
   // Gives it to the key, whatever that was, and reports it. `key` must not lie in the table. The
   // value may come from another thread's heap: what it costs is counted here from now on.
@@ -226,10 +226,6 @@ class ShardContext {
     std::optional<int64_t> at_ms;
   };
   KeyDeadline GetDeadline(std::string_view key) const;
-  // The key, or a member of it, may go by itself: expire, or be evicted; also between two hops of
-  // one command that has it locked. So a command that reads it in one hop and writes elsewhere in a
-  // later one must not be its own effect: what replicas and logs know of the key may be younger.
-  bool MayGo(std::string_view key) const;
   // Touches the clock. True if the key had a deadline. Tells its effect.
   bool Persist(std::string_view key);
 
@@ -333,6 +329,9 @@ class ShardContext {
   }
   // Who hears of effects hears of due members before a command can see that they are absent.
   Iterator UnlessTimedDue(Iterator it, const KeyProbe& probe) const;
+  // The key, or a member of it, is due; but if others have it locked, whose time stands still, the
+  // command's goes back to theirs (TxQueue::KeepDue).
+  void StepBack(const KeyProbe& probe) const;
   Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();                           // made if need be
   void Touch(CompactValue& value) {
@@ -396,7 +395,7 @@ class ShardContext {
   bool notes_reads_ = false;
   Database* database_ = nullptr;  // null while nothing was ever in it
   int db_index_ = 0;
-  int64_t now_ms_ = 0;
+  mutable int64_t now_ms_ = 0;
   bool no_touch_ = false;
   std::string_view hashed_key_;
   uint64_t hash_ = 0;
@@ -406,7 +405,8 @@ class ShardContext {
   absl::InlinedVector<Open, 2> open_;
   bool is_settled_ = false;  // nothing was opened or changed since Settle
   mutable absl::InlinedVector<std::string, 1> due_;
-  uint64_t epoch_ = 0;  // counts table changes
+  mutable int64_t due_ms_ = 0;  // the time at which the first of due_ was found to be due
+  uint64_t epoch_ = 0;          // counts table changes
 };
 
 // A command on a shard, for who wants to know what it does: a unit, or a part of the one that has
@@ -475,12 +475,9 @@ std::optional<std::string> ShardContext::RandomKey(R&& random) {
     Iterator it = database_->Random(random);
     if (!it) break;
     std::string key = it->key.ToString();
-    const KeyProbe probe(key, HashKey(key));
-    if (shard_.keeps_due()) {
-      if (draws == kDrawsMax || !database_->IsDue(*it, probe, now_ms_)) return key;
-    } else if (!database_->ExpireIfDue(probe, now_ms_)) {
-      return key;
-    }
+    if (UnlessDue(it, KeyProbe(key, HashKey(key)))) return key;
+    EndDueKeys();
+    if (shard_.keeps_due() && draws == kDrawsMax) return key;
   }
   return std::nullopt;
 }

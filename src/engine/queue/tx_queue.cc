@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <memory>
 #include <utility>
 
 #include "helio/base/clock.h"
@@ -67,7 +68,28 @@ bool Excludes(const TxEntry& first, const TxEntry& second) {
   return false;
 }
 
+bool Wants(const TxEntry& entry, uint64_t fingerprint) {
+  return entry.locks_shard || std::any_of(entry.tags.begin(), entry.tags.end(), [&](TagLock tag) {
+           return tag.fingerprint == fingerprint;
+         });
+}
+
 }  // namespace
+
+struct TxQueue::Barrier : TxEntry {
+  Barrier(uint64_t fingerprint, int64_t clock_ms_of_due) : tag{fingerprint, LockMode::kExclusive} {
+    tags = {&tag, 1};
+    clock_ms = clock_ms_of_due;
+    origin = {.name = "expiry"};
+    run = &Run;
+    done = [](TxEntry* entry) {
+      const std::unique_ptr<Barrier> ends(static_cast<Barrier*>(entry));
+    };
+  }
+  static bool Run(TxEntry*) { return true; }
+
+  const TagLock tag;
+};
 
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
@@ -373,6 +395,22 @@ uint64_t TxQueue::oldest_ns() const {
     if (oldest == 0 || entry.scheduled_ns < oldest) oldest = entry.scheduled_ns;
   }
   return oldest;
+}
+
+int64_t TxQueue::KeepDue(uint64_t fingerprint, int64_t now_ms) {
+  int64_t clock_ms = now_ms;
+  bool has_barrier = false;
+  for (const TxEntry& entry : const_cast<List&>(entries_)) {
+    if (entry.clock_ms >= now_ms || !Wants(entry, fingerprint)) continue;
+    clock_ms = std::min(clock_ms, entry.clock_ms);
+    has_barrier |= entry.run == &Barrier::Run;
+  }
+  if (clock_ms == now_ms || has_barrier) return clock_ms;
+  auto barrier = std::make_unique<Barrier>(fingerprint, clock_ms);
+  ScheduleLast(barrier.get());
+  DCHECK(!barrier->is_granted);
+  barrier.release()->is_armed = true;  // as Arm, but nothing can be ready
+  return clock_ms;
 }
 
 int64_t TxQueue::oldest_clock_ms() const {

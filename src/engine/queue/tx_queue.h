@@ -153,6 +153,11 @@ class TxQueue {
   uint64_t oldest_ns() const;
   // The time of the entry that is furthest behind; INT64_MAX if none has its own.
   int64_t oldest_clock_ms() const;
+  // For what runs at `now_ms` and finds a key of the tag due: the time by which it has to judge. An
+  // entry that wants the tag, too, may have an earlier clock, and has seen the key or is going to;
+  // so the key stays, and all who run meanwhile see it. Whoever wants the tag from now on comes
+  // behind those who want it already, so that this has an end.
+  int64_t KeepDue(uint64_t fingerprint, int64_t now_ms);
   const LockTable& locks() const { return locks_; }
   // fn(const TxEntry&), by their order.
   template <typename Function>
@@ -172,6 +177,9 @@ class TxQueue {
 
   // Entries that NoteHolder looks at.
   static constexpr size_t kHolderLooks = 32;
+
+  // Keeps a tag from those who come later, and does nothing when its turn comes. Owns itself.
+  struct Barrier;
 
   bool Acquire(TxEntry* entry);
   // REQUIRES: it is in its place.

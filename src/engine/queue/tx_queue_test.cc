@@ -106,6 +106,41 @@ class TxQueueTest : public testing::Test {
                  &events_};
 };
 
+TEST_F(TxQueueTest, WhatADueKeyIsLockedForWithAnEarlierClockIsSeenByAllUntilItEnds) {
+  Entry* const first = Holder("first", {Read(1)});
+  first->clock_ms = 100;
+  Entry* const second = Holder("second", {Read(1), Read(2)});
+  second->clock_ms = 200;
+  EXPECT_EQ(queue_.KeepDue(3, 150), 150) << "nobody wants it";
+  EXPECT_EQ(queue_.KeepDue(2, 150), 150) << "its clock is later";
+  EXPECT_EQ(queue_.KeepDue(1, 100), 100);
+  EXPECT_EQ(queue_.length(), 2u);
+  EXPECT_FALSE(queue_.Conflicts(Read(1)));
+  EXPECT_EQ(queue_.KeepDue(1, 150), 100);
+  EXPECT_EQ(queue_.KeepDue(1, 300), 100);
+  EXPECT_EQ(queue_.length(), 3u) << "one barrier is enough";
+  EXPECT_EQ(queue_.oldest_clock_ms(), 100);
+
+  Command("late", {Read(1)});
+  EXPECT_THAT(Happened(), IsEmpty()) << "or the key would be seen for ever";
+  queue_.Release(first);
+  EXPECT_EQ(queue_.KeepDue(1, 300), 100) << "the second may have seen it, too";
+  EXPECT_THAT(Happened(), ElementsAre("after run"));
+  queue_.Release(second);
+  EXPECT_THAT(Happened(), ElementsAre("after run", "after run", "late runs", "after run"));
+  EXPECT_EQ(queue_.KeepDue(1, 300), 300);
+}
+
+TEST_F(TxQueueTest, WhoHasTheShardHasItsKeys) {
+  Entry* const holder = MakeOfShard("holder", LockMode::kShared);
+  holder->clock_ms = 100;
+  queue_.Hold(holder);
+  EXPECT_EQ(queue_.KeepDue(1, 150), 100);
+  EXPECT_TRUE(queue_.Conflicts(Read(1)));
+  EXPECT_FALSE(queue_.Conflicts(Read(2)));
+  queue_.Release(holder);
+}
+
 TEST_F(TxQueueTest, WhoHoldsIsWaitedFor) {
   Entry* const holder = Holder("holder", {Write(1)});
   EXPECT_TRUE(queue_.Conflicts(Read(1)));

@@ -152,7 +152,9 @@ TEST(LoggedArgsTest, TheLastOfThirtyTwoTellsHowManyMoreThereAre) {
   ASSERT_EQ(logged.size(), 32u);
   EXPECT_EQ(logged.back(), "... (2 more arguments)");
   const std::string long_text(130, 'A');
-  EXPECT_EQ(Logged("get", {"get", long_text})[1], std::string(128, 'A') + "... (2 more bytes)");
+  std::string shown(128, 'A');
+  shown += "... (2 more bytes)";
+  EXPECT_EQ(Logged("get", {"get", long_text})[1], shown);
 }
 
 TEST(LoggedArgsTest, AMonitorsLineIsPrintable) {

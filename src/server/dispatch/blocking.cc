@@ -132,35 +132,31 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
     shard_of[i] = cx_.shards().ShardOfKey(keys[i], HashKey(keys[i]));
   }
   std::vector<uint8_t> exists(keys.size(), 0);  // bytes, since shards write at the same time
-  for (;;) {
-    Transaction tx(cx_);
-    LockAll(&tx);
-    const bool may_go_on = tx.ScheduleAndHop([&](ShardTurn& turn) {
-      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (shard_of[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
-      }
-    });
-    if (!may_go_on) return true;
-    const auto first =
-        static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
-    if (first == keys.size()) {
-      tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
-      return false;
+  Transaction tx(cx_);
+  LockAll(&tx);
+  const bool may_go_on = tx.ScheduleAndHop([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (shard_of[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
     }
-    bool is_replied = false;
-    tx.HopAndConclude({&shard_of[first], 1}, [&](ShardTurn& turn) {
-      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
-      BlockingCall of_one = {.keys = keys.subspan(first, 1)};
-      is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
-    });
-    // Else the key has expired meanwhile: all that was seen may be otherwise now.
-    if (!is_replied) continue;
-    const auto is_elsewhere = [&](ShardId id) { return id != shard_of[0]; };
-    const auto end = shard_of.begin() + static_cast<ptrdiff_t>(first) + 1;
-    if (std::none_of(shard_of.begin(), end, is_elsewhere)) session_.missed_tries = 0;
-    return true;
+  });
+  if (!may_go_on) return true;
+  const auto first =
+      static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
+  if (first == keys.size()) {
+    tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
+    return false;
   }
+  tx.HopAndConclude({&shard_of[first], 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+    BlockingCall of_one = {.keys = keys.subspan(first, 1)};
+    const bool is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
+    DCHECK(is_replied) << "the key is there";
+  });
+  const auto is_elsewhere = [&](ShardId id) { return id != shard_of[0]; };
+  const auto end = shard_of.begin() + static_cast<ptrdiff_t>(first) + 1;
+  if (std::none_of(shard_of.begin(), end, is_elsewhere)) session_.missed_tries = 0;
+  return true;
 }
 
 void BlockedCommand::RunAcross(ReplySink& reply) {
