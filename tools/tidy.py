@@ -36,7 +36,7 @@ LADDER = {
     "helio/net": ["helio/base", "helio/fibers", "helio/proactor", "helio/io"],
     "helio/io": ["helio/base", "helio/fibers", "helio/proactor"],
     "src/core": ["helio/base"],
-    "src/facade": ["helio"],
+    "src/facade": ["helio", "src/core/memory"],
     "src/engine": ["src/core", "helio", "src/facade/replies/reply_sink.h"],
     "src/commands": ["src/engine", "src/facade", "src/core", "helio"],
     "src/scripting": ["src/commands", "src/engine", "src/facade", "src/core", "helio"],

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 namespace helio {
@@ -100,10 +102,17 @@ bool EpollSocket::Recheck() {
 }
 
 void EpollSocket::ReceiveOnce() {
-  const ssize_t received =
-      recv(fd_, epoll().read_buffer(), EpollProactor::kReadBufferSize, MSG_DONTWAIT);
+  const std::span<char> to = room_.empty()
+                                 ? std::span(epoll().read_buffer(), EpollProactor::kReadBufferSize)
+                                 : room_.first(std::min(room_.size(), kIntoMax));
+  const ssize_t received = recv(fd_, to.data(), to.size(), MSG_DONTWAIT);
   if (received > 0) {
-    handler_->OnRecv({epoll().read_buffer(), static_cast<size_t>(received)});
+    const auto bytes = static_cast<size_t>(received);
+    if (room_.empty()) {
+      handler_->OnRecv({to.data(), bytes});
+    } else {
+      handler_->OnRecvInto(bytes);
+    }
     return;
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;

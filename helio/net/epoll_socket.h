@@ -18,6 +18,7 @@ class EpollSocket final : public Socket {
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
+  void ReceiveInto(std::span<char> room) override { room_ = room; }
 
  private:
   struct Watcher : EpollWatcher {
@@ -43,6 +44,7 @@ class EpollSocket final : public Socket {
     using LoopHook::LoopHook;
     EpollSocket* socket = nullptr;
   } refused_hook_;  // tells the handler that the kernel would not watch the socket
+  std::span<char> room_;
   std::string_view unsent_;
   uint32_t interest_ = 0;
   bool watched_;

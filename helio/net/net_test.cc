@@ -29,6 +29,12 @@ class Echo final : public Socket::Handler {
 
   void OnRecv(std::string_view data) override {
     input_.append(data);
+    AskForNext();
+    Flush();
+  }
+  void OnRecvInto(size_t bytes) override {
+    input_.append(room_.data(), bytes);
+    AskForNext();
     Flush();
   }
   void OnRecvEnd(int) override {
@@ -51,6 +57,13 @@ class Echo final : public Socket::Handler {
   }
 
  private:
+  // Sometimes into a room of its own.
+  void AskForNext() {
+    ++asked_;
+    if (asked_ % 8 < 4) return socket_->ReceiveInto({});
+    room_.resize(asked_ % 3 == 0 ? 1000 : 100'000);
+    socket_->ReceiveInto(room_);
+  }
   void Flush() {
     if (sending_ || input_.empty()) return;
     in_kernel_.swap(input_);
@@ -72,6 +85,8 @@ class Echo final : public Socket::Handler {
   std::unique_ptr<Socket> socket_;
   std::string input_;
   std::string in_kernel_;
+  std::string room_;
+  unsigned asked_ = 0;
   bool sending_ = false;
   bool ended_ = false;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "helio/net/tls.h"
@@ -21,6 +22,8 @@ class Socket {
    public:
     // `data` dies on return.
     virtual void OnRecv(std::string_view data) = 0;
+    // So many bytes are where ReceiveInto has asked for them.
+    virtual void OnRecvInto(size_t bytes) { (void)bytes; }
     // Nothing more will arrive: `error` is 0 at the peer's orderly end, else an errno. It comes
     // behind what arrived before the end. A connection that is broken is told also while receiving
     // is stopped, and then OnRecv may come before it.
@@ -69,6 +72,12 @@ class Socket {
   // Back-pressure: stops asking for data. What the kernel has already handed out still arrives. The
   // peer's end is watched for, also if it never received before.
   virtual void StopRecv() = 0;
+  // The next bytes that arrive shall go there and nowhere else, for as long as that has room for
+  // them, without a copy; `room` lives until they have, or another one takes its place, or OnClosed
+  // or OnDetached. Empty: into buffers of the socket's own. A hint: some still come by OnRecv, and
+  // whoever has got them there asks again with what is left of the room. From inside OnRecv and
+  // OnRecvInto only.
+  virtual void ReceiveInto(std::span<char> room) { (void)room; }
   // A net below the kernel's reports: looks at the socket itself. True: the peer's end was there in
   // the last call already and nothing had told so; it is told now, also from inside this call.
   virtual bool Recheck() = 0;
@@ -92,6 +101,9 @@ class Socket {
   Proactor* proactor() const { return proactor_; }
 
  protected:
+  // Bytes that one receive takes at most (ReceiveInto): others of the loop want to go on, too.
+  static constexpr size_t kIntoMax = 1 << 20;
+
   Socket(Proactor* proactor, int fd, Handler* handler)
       : proactor_(proactor), fd_(fd), handler_(handler) {}
 

@@ -5,10 +5,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace helio {
+namespace {
+
+// Who has just sent much is likely to do so again, and a multishot would have to be cancelled, and
+// copies what it gets until then.
+constexpr uint32_t kSinglesMax = 16;
+
+}  // namespace
+
 UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
     : Socket(proactor, fd, handler),
       recv_op_([](UringOp* op, int result, uint32_t flags) {
@@ -59,8 +68,10 @@ void UringSocket::Cancel(Op* op) {
 void UringSocket::ArmRecv() {
   recv_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
+  recv_into_ = !room_.empty();
+  if (recv_into_) return ArmInto(sqe);
   // One behind the end that was seen is tried again for each piece, so that none is waited for.
-  if (uring().has_multishot_recv() && !peer_ended_) {
+  if (uring().has_multishot_recv() && !peer_ended_ && singles_ == 0) {
     io_uring_prep_recv_multishot(sqe, fd_, nullptr, 0, 0);
   } else {
     io_uring_prep_recv(sqe, fd_, nullptr, UringProactor::kBufferSize, 0);
@@ -68,6 +79,24 @@ void UringSocket::ArmRecv() {
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = UringProactor::kBufferGroup;
   io_uring_sqe_set_data(sqe, &recv_op_);
+}
+
+void UringSocket::ArmInto(io_uring_sqe* sqe) {
+  if (into_ == nullptr) into_ = std::make_unique<Into>();
+  const size_t bytes = std::min(room_.size(), kIntoMax);
+  into_->parts[0] = {room_.data(), bytes};
+  into_->parts[1] = {into_->tail, sizeof(into_->tail)};
+  into_->message.msg_iov = into_->parts;
+  into_->message.msg_iovlen = bytes == room_.size() ? 2 : 1;
+  io_uring_prep_recvmsg(sqe, fd_, &into_->message, 0);
+  io_uring_sqe_set_data(sqe, &recv_op_);
+}
+
+void UringSocket::OnInto(size_t bytes) {
+  singles_ = kSinglesMax;
+  const size_t in_room = std::min(bytes, into_->parts[0].iov_len);
+  handler_->OnRecvInto(in_room);
+  if (bytes > in_room && !closing_) handler_->OnRecv({into_->tail, bytes - in_room});
 }
 
 void UringSocket::OnCancelled() {
@@ -120,7 +149,12 @@ bool UringSocket::Recheck() {
 void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   recv_armed_ = (flags & IORING_CQE_F_MORE) != 0;
   if (!recv_armed_) must_renew_ = false;
-  if (result > 0) {
+  if (recv_into_) {
+    recv_into_ = false;
+    if (result > 0 && !closing_) OnInto(static_cast<size_t>(result));
+  } else if (result > 0) {
+    if (singles_ != 0) [[unlikely]]
+      --singles_;
     const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
     if (!closing_) handler_->OnRecv({uring().buffer(id), static_cast<size_t>(result)});
     uring().ReturnBuffer(id);
@@ -131,7 +165,7 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   if (recv_armed_) {
     // Kernels were seen whose cancellation misses a receive that is just being tried again.
     // (https://github.com/axboe/liburing/issues/1375)
-    if (must_renew_ || (!recv_wanted_ && !broken_)) CancelRecv();
+    if (must_renew_ || (!recv_wanted_ && !broken_) || !room_.empty()) CancelRecv();
     return;
   }
   // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.

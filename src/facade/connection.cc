@@ -62,6 +62,7 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       last_active_ns_(created_ns_) {
   flush_hook_.connection = this;
   gate_waiter_.connection = this;
+  parser_.set_large_len(LargeText::kMin);
 }
 
 void Connection::SpeakMemcached() {
@@ -86,21 +87,22 @@ void Connection::OnRecv(std::string_view data) {
   buffers_->traffic.received_bytes += data.size();
   last_active_ns_ = socket_->proactor()->now_ns();
   if (closing_ || close_when_sent_) return;
+  if (!parser_.room().empty()) [[unlikely]] {
+    data.remove_prefix(parser_.Fill(data));
+    if (!OnLargeInput() || data.empty()) return;
+  }
   if (!input_.empty()) {
     input_.Append(data);
-    if (input_.capacity() > buffers_->bounds.input_watch && sink_->OnHeavyInput(this)) return;
+    if (IsHeavyInput()) return;
     stalled_ = true;
     ExecuteInput();
     Recount();
-    // A primary may send what it has taken from its clients.
-    if (input_.size() > buffers_->bounds.input_max && !closing_ && !keeps_replies_) {
-      sink_->OnLargeInput(this);
-      CloseNow();
-    }
+    if (CheckInput() && !parser_.room().empty()) OnLargeInput();
     return;
   }
   const size_t taken = can_execute() && has_room() ? Execute(data) : 0;
   if (closing_ || close_when_sent_) return;
+  data.remove_suffix(parser_.TakenFromEnd());
   if (taken < data.size()) {
     stalled_ = !in_command() || !can_execute() || !has_room();
     // What a header announces is only believed as far as it saves moving: the rest has to arrive
@@ -111,6 +113,40 @@ void Connection::OnRecv(std::string_view data) {
   }
   Recount();
   AdjustRecv();
+  if (!parser_.room().empty()) [[unlikely]]
+    OnLargeInput();
+}
+
+void Connection::OnRecvInto(size_t bytes) {
+  ++buffers_->traffic.reads;
+  buffers_->traffic.received_bytes += bytes;
+  last_active_ns_ = socket_->proactor()->now_ns();
+  if (closing_ || close_when_sent_) return;
+  parser_.Filled(bytes);
+  OnLargeInput();
+}
+
+bool Connection::OnLargeInput() {
+  Recount();
+  if (IsHeavyInput() || !CheckInput()) return false;
+  // What is short comes by itself: to change the way costs more than a copy.
+  constexpr size_t kDirectMin = 64 * 1024;
+  const std::span<char> room = parser_.room();
+  socket_->ReceiveInto(room.size() >= kDirectMin ? room : std::span<char>());
+  return true;
+}
+
+bool Connection::IsHeavyInput() {
+  return input_.capacity() + parser_.large_bytes() > buffers_->bounds.input_watch &&
+         sink_->OnHeavyInput(this);
+}
+
+bool Connection::CheckInput() {
+  // A primary may send what it has taken from its clients.
+  if (input_bytes() <= buffers_->bounds.input_max || closing_ || keeps_replies_) return true;
+  sink_->OnLargeInput(this);
+  CloseNow();
+  return false;
 }
 
 size_t Connection::Execute(std::string_view data) {
@@ -150,11 +186,13 @@ size_t Connection::Execute(std::string_view data) {
       CloseWhenSent();
       break;
     }
-    const CommandSink::Outcome outcome = sink_->OnCommand(this, parser_.args());
+    const CommandSink::Outcome outcome =
+        parser_.has_large() ? GiveLarge() : sink_->OnCommand(this, parser_.args());
     if (outcome == CommandSink::Outcome::kBarrier) {
       // It stays in the input and is parsed again: that is rare, and keeps the command in one
       // place.
       barrier_ = true;
+      if (parser_.has_large()) parser_.Repeat();
       break;
     }
     // The sink may only have noted the command, and its arguments do not outlive the next Parse.
@@ -180,6 +218,14 @@ size_t Connection::Execute(std::string_view data) {
   // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
   if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
   return taken;
+}
+
+CommandSink::Outcome Connection::GiveLarge() {
+  const LargeText::Scope scope(parser_.large());
+  const CommandSink::Outcome outcome = sink_->OnCommand(this, parser_.args());
+  if (outcome != CommandSink::Outcome::kBarrier)
+    sink_->OnInputPause(this);  // while it may be taken
+  return outcome;
 }
 
 bool Connection::IsHttp(std::string_view data) const {
@@ -250,7 +296,10 @@ size_t Connection::ExecuteMemcached(std::string_view data) {
 
 void Connection::ExecuteInput() {
   // A barrier may fall while its command's predecessors run, so this is a loop.
-  while (stalled_ && can_execute() && has_room()) input_.Consume(Execute(input_.view()));
+  while (stalled_ && can_execute() && has_room()) {
+    input_.Consume(Execute(input_.view()));
+    input_.Truncate(input_.size() - parser_.TakenFromEnd());
+  }
   AdjustRecv();
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
 }

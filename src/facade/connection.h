@@ -203,6 +203,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void KeepReplies() {
     keeps_replies_ = true;
     is_new_ = false;
+    parser_.set_large_len(SIZE_MAX);  // the sink gets the bytes as they came
   }
   // Begins to receive.
   void Start();
@@ -330,7 +331,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   static constexpr size_t kUnauthenticatedOutputMax = 17 * 1024;
 
   // Bytes of input that wait to be executed.
-  size_t input_bytes() const { return input_.size(); }
+  size_t input_bytes() const { return input_.size() + parser_.large_bytes(); }
   // What its buffers could take besides; 0 when idle.
   size_t input_free_bytes() const { return input_.capacity() - input_.size(); }
   size_t reply_buffer_bytes() const { return output_.capacity() + sending_.capacity(); }
@@ -350,6 +351,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // Socket::Handler
   void OnRecv(std::string_view data) override;
+  void OnRecvInto(size_t bytes) override;
   void OnRecvEnd(int error) override;
   void OnPeerShutdown() override;
   void OnSent(int error) override;
@@ -385,6 +387,14 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t ExecuteMemcached(std::string_view data);
   // Executes commands of `data` and returns how many bytes they took.
   size_t Execute(std::string_view data);
+  // The command has large arguments, which the sink may take.
+  CommandSink::Outcome GiveLarge();
+  // A large argument is being received: says where its next bytes go. False: it was closed.
+  bool OnLargeInput();
+  // Closes it if its input is too much. False: it was closed.
+  bool CheckInput();
+  // The sink is asked, and has closed it.
+  bool IsHeavyInput();
   // Executes what waits in input_, and adjusts whether we receive.
   void ExecuteInput();
   void AdjustRecv();

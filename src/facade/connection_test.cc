@@ -10,9 +10,13 @@ INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
 
 // A random command and its reply.
 std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
-  const std::string text =
-      std::to_string(number) + std::string(random->OneIn(20) ? random->Uniform(5000) : 0, '.');
-  switch (random->Uniform(11)) {
+  size_t size = random->OneIn(20) ? random->Uniform(5000) : 0;
+  const uint64_t kind = random->Uniform(11);
+  const bool is_line = kind == 2 || kind == 9;
+  if (!is_line && random->OneIn(200)) size = random->Uniform(400'000);
+  std::string text = std::to_string(number);
+  text.append(size, static_cast<char>('a' + number % 26));
+  switch (kind) {
     case 10:
       return {Request({"rest", text}), Bulk(text)};
     case 0:
@@ -112,6 +116,40 @@ TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {
     ASSERT_EQ(got, replies) << "round " << round;
   }
   EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+}
+
+// They go past the input, and are a part of it all the same.
+TEST_P(ConnectionTest, LargeArgumentsCountAsInput) {
+  const int fd = Connect();
+  constexpr size_t kBytes = 8 << 20;
+  const std::string text(kBytes, 'x');
+  const std::string request = Request({"echo", text});
+  for (const size_t sent : {size_t{20'000}, size_t{200'000}, kBytes / 2, request.size() - 2}) {
+    const size_t before = OnLoop([&] { return connection_->input_bytes(); });
+    Send(fd, std::string_view(request).substr(before, sent - before));
+    EXPECT_TRUE(WaitUntil([&] { return connection_->input_bytes() == sent; }));
+    EXPECT_GE(OnLoop([&] { return connection_->memory_used(); }), sent);
+  }
+  Send(fd, "\r\n");
+  EXPECT_TRUE(Receive(fd, Bulk(text).size()) == Bulk(text));
+  EXPECT_EQ(OnLoop([&] { return connection_->input_bytes(); }), 0u);
+
+  OnLoop([&] { buffers_.bounds.input_max = 1 << 20; });
+  Send(fd, std::string_view(request).substr(0, 2 << 20));
+  EXPECT_EQ(ReceiveAll(fd), "");
+  EXPECT_EQ(sink_->large_inputs, 1u);
+}
+
+TEST_P(ConnectionTest, AnUnfinishedLargeArgumentGoesWithItsClient) {
+  const std::string request = Request({"echo", std::string(1 << 20, 'x')});
+  for (const size_t sent : {size_t{30'000}, size_t{500'000}}) {
+    const int fd = Connect();
+    Send(fd, std::string_view(request).substr(0, sent));
+    EXPECT_TRUE(WaitUntil([&] { return connection_->input_bytes() == sent; }));
+    sent > 100'000 ? OnLoop([&] { connection_->CloseNow(); })
+                   : static_cast<void>(shutdown(fd, SHUT_WR));
+    EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+  }
 }
 
 TEST_P(ConnectionTest, CommandsAfterAHalfCloseAreAnsweredAndThenItIsClosed) {

@@ -101,6 +101,15 @@ void CompactValue::SetText(std::string_view text) {
   set_tag(kHeapTag);
 }
 
+void CompactValue::SetBlock(LargeText text) {
+  DCHECK(text.size() > kMaxInline && text.size() <= UINT32_MAX);
+  if (HeapAddress() != nullptr) Release();
+  std::memset(bytes_, 0, 13);
+  const size_t size = text.size();
+  SetHeap(text.Release(), size);
+  set_tag(kHeapTag);
+}
+
 void CompactValue::SetRaw(std::string_view text) {
   SetText(text);
   set_tag(tag() | kRawMark);

@@ -25,6 +25,7 @@
 
 #include "core/memory/allocator.h"
 #include "core/memory/block_mover.h"
+#include "core/memory/large_text.h"
 
 namespace dfly {
 
@@ -119,6 +120,8 @@ class CompactValue {
   void SetText(std::string_view text);
   // As SetText, as if it had been changed in place (OBJECT ENCODING says raw).
   void SetRaw(std::string_view text);
+  // The same as SetText of what the block holds, which becomes the value's own.
+  void SetBlock(LargeText text);
 
   bool is_int() const { return tag() == kIntTag; }
   int64_t AsInt() const { return Word<int64_t>(0); }  // REQUIRES: is_int()

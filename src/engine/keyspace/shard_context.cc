@@ -204,7 +204,13 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
-  it->value.SetString(text);
+  std::optional<LargeText> given;
+  if (text.size() >= LargeText::kMin) given = LargeText::Take(text);
+  if (given) {
+    it->value.SetBlock(*std::move(given));
+  } else {
+    it->value.SetString(text);
+  }
   database_->SyncMembers(*it);
   database_->AccountValue(bytes_before, it->value.HeapBytes());
   if (options.deadline_ms) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <random>
 #include <set>
@@ -46,6 +47,32 @@ TEST_F(ShardContextTest, SetsAndGets) {
   EXPECT_FALSE(cx_.Delete("k"));
   EXPECT_EQ(Get("k"), "(none)");
   EXPECT_EQ(shard_.stats().changes, 2u);
+}
+
+TEST_F(ShardContextTest, ALargeTextThatWasGivenBecomesTheValue) {
+  std::vector<LargeText> given;
+  for (const char c : {'a', 'b'}) {
+    LargeText& text = given.emplace_back(100'000);
+    memset(text.end(), c, text.room());
+    text.Filled(text.room());
+  }
+  const std::string_view a = given[0].view();
+  const std::string_view b = given[1].view();
+  const LargeText::Scope scope(&given);
+  Set("k", a);
+  EXPECT_EQ(cx_.Peek("k")->View(nullptr).data(), a.data());
+  Set("copy", std::string(b));
+  EXPECT_NE(cx_.Peek("copy")->View(nullptr).data(), b.data());
+  Set("k", b);
+  EXPECT_EQ(cx_.Peek("k")->View(nullptr).data(), b.data());
+  EXPECT_EQ(Get("k"), std::string(100'000, 'b'));
+  EXPECT_EQ(cx_.Peek("k")->StringEncoding(), "raw");
+  shard_.CheckInvariants();
+  cx_.FindMutable("k")->Append("x");
+  cx_.Changed("k", KeyEvent::kAppend);
+  EXPECT_EQ(Get("k"), std::string(100'000, 'b') + "x");
+  EXPECT_TRUE(cx_.Delete("k"));
+  shard_.CheckInvariants();
 }
 
 TEST_F(ShardContextTest, ExpectedKeysAreHashedAsAllOthersInWhateverOrderTheyCome) {

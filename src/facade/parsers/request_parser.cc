@@ -48,6 +48,16 @@ void RequestParser::set_limits(const Limits& limits) {
 RequestParser::Status RequestParser::Parse(std::string_view input) {
   consumed_ = 0;
   holds_args_ = false;
+  taken_from_end_ = 0;
+  if (!large_.empty() && !in_command()) [[unlikely]] {
+    if (std::exchange(repeats_, false)) {
+      AddSpans(input.data());
+      consumed_ = command_bytes_;
+      holds_args_ = true;
+      return Status::kCommand;
+    }
+    DropLarge();
+  }
   if (capacity_ > kArgsKept) [[unlikely]]
     ShrinkArgs();
   while (true) {
@@ -132,10 +142,28 @@ RequestParser::Status RequestParser::ParseArray(std::string_view input) {
       if (len > bulk_max) [[unlikely]]
         return BulkLengthError(Header::kOk, p, len);
     }
+    if (is_in_large_) [[unlikely]] {
+      // Nothing stands before it in this call.
+      if (const size_t missing_bytes = missing() + 2;
+          missing_bytes > static_cast<size_t>(end - p)) {
+        args_left_ = left;
+        bulk_len_ = len;
+        return Suspend(begin, p, 0, missing_bytes - static_cast<size_t>(end - p));
+      }
+      parsed_.push_back({kLargeSpan | (large_.size() - 1), large_len_});
+      is_in_large_ = false;
+      p += 2;
+      len = kUnknown;
+      if (--left == 0) return Finish(begin, p, 0);
+      continue;
+    }
     if (end - p < len + 2) {
       args_left_ = left;
       bulk_len_ = len;
-      return Suspend(begin, p, argc, static_cast<size_t>(len + 2 - (end - p)));
+      const auto size = static_cast<size_t>(len);
+      const auto here = static_cast<size_t>(end - p);
+      if (size >= limits_.large_len && here < size) BeginLarge(p, end, size);
+      return Suspend(begin, p, argc, size + 2 - here);
     }
     if (argc == capacity_) [[unlikely]] {
       argc_ = argc;
@@ -206,15 +234,69 @@ RequestParser::Status RequestParser::Suspend(const char* begin, const char* p, s
   return Status::kNeedMore;
 }
 
+void RequestParser::BeginLarge(const char* p, const char* end, size_t len) {
+  // A block costs memory where something was written, but not even addresses are had for nothing.
+  constexpr size_t kTrustedMax = 16 << 20;
+  large_.emplace_back(std::min(len, kTrustedMax));
+  is_in_large_ = true;
+  large_len_ = len;
+  taken_from_end_ = static_cast<size_t>(end - p);
+  Fill({p, taken_from_end_});
+}
+
+std::span<char> RequestParser::RoomInLarge() {
+  const size_t bytes = missing();
+  if (bytes == 0) return {};
+  LargeText& text = large_.back();
+  if (text.room() == 0) text.Grow(large_len_);
+  return {text.end(), std::min(bytes, text.room())};
+}
+
+size_t RequestParser::Fill(std::string_view data) {
+  size_t taken = 0;
+  while (taken < data.size()) {
+    const std::span<char> to = room();
+    if (to.empty()) break;
+    const size_t bytes = std::min(to.size(), data.size() - taken);
+    memcpy(to.data(), data.data() + taken, bytes);
+    Filled(bytes);
+    taken += bytes;
+  }
+  return taken;
+}
+
+size_t RequestParser::large_bytes() const {
+  size_t bytes = 0;
+  for (const LargeText& text : large_) bytes += text.size();
+  return bytes;
+}
+
+void RequestParser::DropLarge() {
+  large_.clear();
+  is_in_large_ = repeats_ = false;
+  parsed_.clear();
+}
+
+void RequestParser::AddSpans(const char* begin) {
+  argc_ = 0;
+  for (const Span& span : parsed_) {
+    const bool is_large = (span.offset & kLargeSpan) != 0;
+    AddArg(is_large ? large_[span.offset & ~kLargeSpan].view()
+                    : std::string_view(begin + span.offset, span.size));
+  }
+}
+
 RequestParser::Status RequestParser::Finish(const char* begin, const char* p, size_t argc) {
   argc_ = argc;
   if (!parsed_.empty()) {
     for (size_t i = 0; i < argc; i++) {
       parsed_.push_back({static_cast<size_t>(args_[i].data() - begin), args_[i].size()});
     }
-    argc_ = 0;
-    for (const Span& span : parsed_) AddArg({begin + span.offset, span.size});
-    if (parsed_.capacity() > kArgsKept) {
+    AddSpans(begin);
+    if (!large_.empty()) {
+      command_bytes_ = static_cast<size_t>(p - begin);
+      holds_args_ = true;
+    } else if (parsed_.capacity() > kArgsKept) {
       std::vector<Span>().swap(parsed_);
     } else {
       parsed_.clear();
@@ -336,11 +418,15 @@ void RequestParser::Reset() {
   argc_ = 0;
   offset_ = scanned_ = 0;
   args_left_ = bulk_len_ = kUnknown;
-  parsed_.clear();
+  DropLarge();
 }
 
 void RequestParser::Release() {
   ShrinkArgs();
+  if (!in_command()) {
+    DropLarge();
+    std::vector<LargeText>().swap(large_);
+  }
   if (parsed_.empty()) std::vector<Span>().swap(parsed_);
   std::string().swap(text_);
   error_ = {};
@@ -349,7 +435,8 @@ void RequestParser::Release() {
 size_t RequestParser::memory_used() const {
   const size_t text = text_.capacity() > sizeof(std::string) / 2 ? text_.capacity() + 1 : 0;
   return (heap_args_ ? capacity_ * sizeof(std::string_view) : 0) +
-         parsed_.capacity() * sizeof(Span) + text;
+         parsed_.capacity() * sizeof(Span) + text + large_.capacity() * sizeof(LargeText) +
+         large_bytes();
 }
 
 }  // namespace dfly

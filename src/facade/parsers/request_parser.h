@@ -9,6 +9,14 @@
 //     input:  *2\r\n $3\r\nGET\r\n $5\r\nhel        -> kNeedMore, needed() == 4
 //     later:  *2\r\n $3\r\nGET\r\n $5\r\nhello\r\n  -> kCommand, args() == {GET, hello}
 //
+// A large argument that arrives in pieces gets a block of its own (LargeText), so that it is copied
+// once at most, or not at all if the caller receives into room(). Its bytes are not a part of the
+// input:
+//
+//     input:  *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $20000\r\nhel   -> kNeedMore, TakenFromEnd() == 3
+//     Fill: lo...                                        until room() is empty
+//     input:  *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $20000\r\n\r\n  -> kCommand
+//
 // What is an error and how it is worded is redis-server's protocol, including what it does not
 // look at: the byte after a header's CR and the two bytes after an argument are skipped unseen.
 #pragma once
@@ -19,7 +27,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "core/memory/large_text.h"
 
 namespace dfly {
 
@@ -41,6 +52,7 @@ class RequestParser {
     size_t max_multi_bulk_len = 0x7fffffff;  // arguments of one command
     size_t max_inline_len = 64u << 10;       // bytes of an inline command, or of a header line
     bool authenticated = true;               // if not: 10 arguments of 16 KiB at most
+    size_t large_len = SIZE_MAX;             // arguments from here on get blocks of their own
   };
 
   static constexpr size_t kArgsKept = 1024;
@@ -57,12 +69,32 @@ class RequestParser {
   void set_authenticated(bool value) { limits_.authenticated = value; }
   // What has been announced already may be longer.
   void set_max_bulk_len(size_t bytes) { limits_.max_bulk_len = bytes; }
+  // For arguments that are yet to come.
+  void set_large_len(size_t bytes) { limits_.large_len = bytes; }
 
   // Parses the first command of `input`. After each call, whatever it returns, the caller drops
   // consumed() bytes from the front of its buffer (after it is done with args()); the next call's
   // `input` begins with the first byte that was not dropped. Empty commands ("\r\n", "*0\r\n") are
   // skipped; they are why consumed() may be more than 0 on kNeedMore.
   Status Parse(std::string_view input);
+
+  // After kNeedMore: so many bytes at the end of `input` are in a large argument's block, and the
+  // caller drops them. It asks once.
+  size_t TakenFromEnd() { return std::exchange(taken_from_end_, 0); }
+  // Where the stream's next bytes belong, if they are a large argument's: the caller writes there
+  // and calls Filled. Empty: they go into the input. Dies with the next call.
+  std::span<char> room() { return is_in_large_ ? RoomInLarge() : std::span<char>(); }
+  void Filled(size_t bytes) { large_.back().Filled(bytes); }
+  // The same by a copy. Returns how many bytes of `data` it took.
+  size_t Fill(std::string_view data);
+  // After kCommand: the large ones among args(). Who takes one owns it.
+  bool has_large() const { return !large_.empty(); }
+  std::vector<LargeText>* large() { return &large_; }
+  // Bytes in them so far.
+  size_t large_bytes() const;
+  // After kCommand, with large arguments of which none was taken: the next call returns the same
+  // command. The caller drops nothing.
+  void Repeat() { repeats_ = true; }
 
   // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
   // an inline command with quotes, into the parser. Never empty.
@@ -87,6 +119,7 @@ class RequestParser {
   void Reset();
 
   // Frees memory that an idle connection has no use for. args() is dead afterwards.
+  // REQUIRES: not to Repeat.
   void Release();
 
   // Bytes on the heap.
@@ -109,6 +142,13 @@ class RequestParser {
   Status Suspend(const char* begin, const char* p, size_t argc, size_t needed);
   Status Finish(const char* begin, const char* p, size_t argc);
   Status Fail(std::string_view text);
+  // The argument of which [p, end) is here goes on in a block of its own.
+  void BeginLarge(const char* p, const char* end, size_t len);
+  std::span<char> RoomInLarge();
+  size_t missing() const { return is_in_large_ ? large_len_ - large_.back().size() : 0; }
+  void AddSpans(const char* begin);
+  // Lets the arguments of the last command go.
+  void DropLarge();
   void GrowArgs();
   void ShrinkArgs();
   void AddArg(std::string_view arg) {
@@ -132,7 +172,15 @@ class RequestParser {
   size_t scanned_ = 0;            // no line end in [offset_, scanned_)
   int64_t args_left_ = kUnknown;  // arguments that are not yet complete; kUnknown: no header yet
   int64_t bulk_len_ = kUnknown;   // of the argument at offset_; kUnknown: no header yet
-  std::vector<Span> parsed_;      // the complete arguments
+  std::vector<Span> parsed_;      // the complete arguments; of large ones also behind the command
+  // Instead of an offset: it is the large one with that index.
+  static constexpr size_t kLargeSpan = size_t{1} << 63;
+  std::vector<LargeText> large_;
+  bool is_in_large_ = false;  // the argument at offset_ is large_.back()
+  size_t large_len_ = 0;      // which will have so many bytes
+  size_t taken_from_end_ = 0;
+  size_t command_bytes_ = 0;  // of the last command, if it has large arguments
+  bool repeats_ = false;
 
   std::string_view error_;
   bool holds_args_ = false;

@@ -25,6 +25,7 @@ void CheckOneInput(std::string_view data) {
   if (data[0] & 2) limits.max_bulk_len = 20;
   if (data[0] & 4) limits.max_multi_bulk_len = 4;
   if (data[0] & 8) limits.max_inline_len = 12;
+  if (data[0] & 16) limits.large_len = 5;
   Random cuts(static_cast<unsigned char>(data[1]) * 256u + static_cast<unsigned char>(data[2]));
   const std::string_view stream = data.substr(3);
   std::vector<size_t> ends;

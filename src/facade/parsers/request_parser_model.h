@@ -171,28 +171,39 @@ class ModelParser {
 
 // Feeds `stream` to a RequestParser in pieces that end at the given offsets, as a connection would.
 // Each piece is seen at a new address, so that a kept pointer is caught by the address sanitizer.
+// Now and then a command with large arguments is asked for again.
 inline ParsedStream ParseInPieces(std::string_view stream, const RequestParser::Limits& limits,
                                   const std::vector<size_t>& ends) {
   ParsedStream result;
   RequestParser parser(limits);
-  size_t dropped = 0;
+  std::vector<char> kept;
+  size_t fed = 0;
+  size_t commands = 0;
   for (size_t end : ends) {
-    const std::vector<char> moved(stream.begin() + static_cast<ptrdiff_t>(dropped),
-                                  stream.begin() + static_cast<ptrdiff_t>(end));
+    std::string_view piece = stream.substr(fed, end - fed);
+    fed = end;
+    piece.remove_prefix(parser.Fill(piece));
+    std::vector<char> moved(kept);
+    moved.insert(moved.end(), piece.begin(), piece.end());
     std::string_view rest(moved.data(), moved.size());
     while (true) {
-      const auto status = parser.Parse(rest);
+      auto status = parser.Parse(rest);
       if (status == RequestParser::Status::kError) {
         result.error = parser.error();
         return result;
       }
       if (status == RequestParser::Status::kCommand) {
+        if (parser.has_large() && ++commands % 2 == 0) {
+          parser.Repeat();
+          status = parser.Parse(rest);
+        }
         result.commands.emplace_back(parser.args().begin(), parser.args().end());
       }
       rest.remove_prefix(parser.consumed());
-      dropped += parser.consumed();
       if (status == RequestParser::Status::kNeedMore) break;
     }
+    rest.remove_suffix(parser.TakenFromEnd());
+    kept.assign(rest.begin(), rest.end());
   }
   return result;
 }

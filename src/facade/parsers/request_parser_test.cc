@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,17 @@ TEST(RequestParserTest, TwoCutsAnywhereChangeNothing) {
   for (size_t a = 0; a <= stream.size(); a++) {
     for (size_t b = a; b <= stream.size(); b += 1 + (b - a) / 8) {
       ASSERT_EQ(ParseInPieces(stream, {}, {a, b, stream.size()}), whole) << a << " " << b;
+    }
+  }
+}
+
+TEST(RequestParserTest, SoDoTwoCutsInLargeArguments) {
+  const std::string stream = MixedStream();
+  const Limits limits = {.large_len = 12};
+  const ParsedStream expected = ModelParser(stream, limits).Run();
+  for (size_t a = 1; a < stream.size(); ++a) {
+    for (size_t b = a; b < stream.size(); ++b) {
+      ASSERT_EQ(ParseInPieces(stream, limits, {a, b, stream.size()}), expected) << a << " " << b;
     }
   }
 }
@@ -241,6 +254,64 @@ TEST(RequestParserTest, ResetForgetsAHalfArrivedCommand) {
   EXPECT_FALSE(parser.in_command());
   EXPECT_EQ(parser.Parse("*1\r\n$4\r\nPING\r\n"), Status::kCommand);
   EXPECT_EQ(parser.args().size(), 1u);
+}
+
+TEST(RequestParserTest, LargeArgumentsHaveBlocksOfTheirOwn) {
+  RequestParser parser({.large_len = 5});
+  const std::string head = "*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\n";
+  ASSERT_EQ(parser.Parse(head + "ab"), Status::kNeedMore);
+  EXPECT_EQ(parser.TakenFromEnd(), 2u);
+  EXPECT_EQ(parser.TakenFromEnd(), 0u) << "it is dropped once";
+  EXPECT_EQ(parser.large_bytes(), 2u);
+  EXPECT_EQ(parser.Fill("c"), 1u);
+  ASSERT_EQ(parser.room().size(), 2u);
+  memcpy(parser.room().data(), "de", 2);
+  parser.Filled(2);
+  EXPECT_TRUE(parser.room().empty());
+  EXPECT_EQ(parser.Fill("\r\n"), 0u) << "that is input again";
+  ASSERT_EQ(parser.Parse(head), Status::kNeedMore);
+  EXPECT_EQ(parser.needed(), 2u);
+  // What is here as a whole stays where it is.
+  const std::string rest = "\r\n$6\r\nfghijk\r\n";
+  ASSERT_EQ(parser.Parse(head + rest), Status::kCommand);
+  EXPECT_THAT(parser.args(), testing::ElementsAre("SET", "k", "abcde", "fghijk"));
+  EXPECT_TRUE(parser.holds_args());
+  EXPECT_TRUE(parser.has_large());
+  EXPECT_EQ(parser.consumed(), head.size() + rest.size());
+  parser.Repeat();
+  const std::string moved = head + rest;
+  ASSERT_EQ(parser.Parse(moved), Status::kCommand);
+  EXPECT_THAT(parser.args(), testing::ElementsAre("SET", "k", "abcde", "fghijk"));
+  EXPECT_EQ(parser.args()[1].data(), moved.data() + 17);
+  {
+    const LargeText::Scope scope(parser.large());
+    EXPECT_FALSE(LargeText::Take(parser.args()[3]));
+    EXPECT_FALSE(LargeText::Take(parser.args()[2].substr(1)));
+    std::optional<LargeText> taken = LargeText::Take(parser.args()[2]);
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(taken->view(), "abcde");
+    EXPECT_FALSE(LargeText::Take(parser.args()[2])) << "once";
+  }
+  EXPECT_FALSE(LargeText::Take(parser.args()[2]));
+  ASSERT_EQ(parser.Parse("*1\r\n$4\r\nPING\r\n"), Status::kCommand);
+  EXPECT_FALSE(parser.has_large());
+  EXPECT_FALSE(parser.holds_args());
+}
+
+TEST(RequestParserTest, ALargeArgumentsMemoryGrowsWithWhatHasArrived) {
+  constexpr size_t kBytes = 40 << 20;
+  RequestParser parser({.large_len = 5});
+  const std::string head = "*1\r\n$" + std::to_string(kBytes) + "\r\n";
+  ASSERT_EQ(parser.Parse(head), Status::kNeedMore);
+  EXPECT_LT(parser.memory_used(), 200u);
+  EXPECT_LE(parser.room().size(), 16u << 20) << "it is trusted so far";
+  const std::string piece(1 << 20, 'x');
+  for (size_t i = 0; i < kBytes >> 20; ++i) EXPECT_EQ(parser.Fill(piece), piece.size());
+  ASSERT_EQ(parser.Parse(head + "\r\n"), Status::kCommand);
+  EXPECT_TRUE(parser.args()[0] == std::string(kBytes, 'x'));
+  EXPECT_GE(parser.memory_used(), kBytes);
+  parser.Release();
+  EXPECT_EQ(parser.memory_used(), 0u);
 }
 
 TEST(RequestParserTest, TellsWhetherArgumentsAreItsOwn) {

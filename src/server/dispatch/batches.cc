@@ -232,6 +232,9 @@ auto Batches::RunEntries(ShardBatch* batch) -> EntryEnd {
 }
 
 void Batches::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry) {
+  std::optional<LargeText::Scope> scope;
+  if (!batch->large()->empty()) [[unlikely]]
+    scope.emplace(batch->large());
   writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
   ShardContext& cx = turn.Begin(batch->db_index, batch->is_of_primary ? 0 : now_ms_);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/dispatch/shard_batch.h"
 
+#include <optional>
+#include <utility>
+
 #include "helio/base/block_bytes.h"
 #include "server/clients/session.h"
 #include "server/dispatch/execs.h"
@@ -30,9 +33,19 @@ void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop
                       .drop_reply = drop_reply});
   may_write_ |= (command->flags & kWrite) != 0 || command->runs_script;
   for (std::string_view arg : args.all()) {
-    arg_bytes_.append(arg);
+    if (arg.size() < LargeText::kMin || !AddLarge(arg)) [[likely]]
+      arg_bytes_.append(arg);
     arg_ends_.push_back(arg_bytes_.size());
   }
+}
+
+bool ShardBatch::AddLarge(std::string_view arg) {
+  std::optional<LargeText> given = LargeText::Take(arg);
+  if (!given) return false;
+  large_bytes_ += given->capacity();
+  large_at_.push_back(arg_ends_.size());
+  large_.push_back(*std::move(given));
+  return true;
 }
 
 void ShardBatch::AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
@@ -69,12 +82,17 @@ void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out
     out->emplace_back(arg_bytes_.data() + begin, arg_ends_[i] - begin);
     begin = arg_ends_[i];
   }
+  for (size_t i = 0; i < large_.size(); ++i) {
+    const size_t at = large_at_[i] - entry.first_arg;  // of one before it: very large
+    if (at < entry.arg_count) (*out)[at] = large_[i].view();
+  }
 }
 
 size_t ShardBatch::memory_used() const {
   return sizeof(*this) + bytes.capacity() + ends.capacity() * sizeof(ends[0]) +
          entries_.capacity() * sizeof(Entry) + arg_ends_.capacity() * sizeof(arg_ends_[0]) +
-         helio::HeapBytes(arg_bytes_);
+         helio::HeapBytes(arg_bytes_) + large_bytes_ + large_.capacity() * sizeof(large_[0]) +
+         large_at_.capacity() * sizeof(large_at_[0]);
 }
 
 void ShardBatch::Recycle(Execs* execs) {
@@ -94,6 +112,9 @@ void ShardBatch::Recycle(Execs* execs) {
   client = {};
   discovered.clear();
   restarts = wants_all_keys = must_wait = is_under_way = false;
+  large_.clear();
+  large_at_.clear();
+  large_bytes_ = 0;
   arg_bytes_.clear();
   if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
 }

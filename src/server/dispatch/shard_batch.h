@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "core/memory/large_text.h"
 #include "engine/hops/shard_set.h"
 #include "engine/keyspace/read_tracker.h"
 #include "engine/queue/tx_queue.h"
@@ -58,7 +59,9 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   size_t size() const { return entries_.size(); }
   // Some command of it may.
   bool may_write() const { return may_write_; }
-  size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
+  size_t arg_bytes() const { return arg_bytes_.size() + large_bytes_ + multi_bytes_; }
+  // Of its arguments, those that it has as they came.
+  std::vector<LargeText>* large() { return &large_; }
   // What it takes, without EXECs' commands, which count for themselves.
   size_t memory_used() const;
   // As new. Its MULTIs go to `execs`.
@@ -119,6 +122,9 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   CachingClient client;        // if that caches
 
  private:
+  // If it was given to the command that is added.
+  bool AddLarge(std::string_view arg);
+
   static constexpr size_t kArgBytesKept = 64 * 1024;
   static constexpr size_t kEntriesKept = 1024;
 
@@ -128,6 +134,9 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   std::vector<TagLock> wanted_;   // by the command that stands in the queue
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;
+  std::vector<LargeText> large_;
+  std::vector<size_t> large_at_;  // which arguments they are; those have no bytes in arg_bytes_
+  size_t large_bytes_ = 0;
   std::vector<std::unique_ptr<Multi>> multis_;
   size_t multi_bytes_ = 0;  // of their arguments
   std::vector<ScriptRef> scripts_;
