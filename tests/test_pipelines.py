@@ -108,6 +108,75 @@ def test_n_commands_get_n_replies_in_order_whatever_the_splits(server, round_):
         assert c.call("PING") == Status("PONG")
 
 
+class LargeModel(Model):
+    """Large values, which the server receives and keeps by other ways than small ones."""
+
+    SIZES = [100, 16383, 16384, 16385, 65536, 70_000, 200_000, 1_500_000]
+
+    def key(self):
+        return self.prefix + b"%d" % self.rng.randrange(8)
+
+    def next(self):
+        rng, key = self.rng, self.key()
+        value = (rng.randbytes(100) * 15_000)[: rng.choice(self.SIZES) + rng.randrange(3)]
+        old = self.strings.get(key, b"")
+        match rng.randrange(8):
+            case 0:
+                self.strings[key] = value
+                return encode("SET", key, value), b"+OK\r\n"
+            case 1:
+                self.strings[key] = value
+                return encode("SET", key, value, "GET", "KEEPTTL"), bulk(old or None)
+            case 2:
+                other = self.key()
+                self.strings[key] = value
+                self.strings[other] = value[::-1]
+                return encode("MSET", key, value, other, value[::-1]), b"+OK\r\n"
+            case 3:
+                offset = rng.randrange(70_000)
+                self.strings[key] = (
+                    old.ljust(offset, b"\0")[:offset] + value + old[offset + len(value) :]
+                )
+                return encode("SETRANGE", key, offset, value), b":%d\r\n" % len(
+                    self.strings[key]
+                )
+            case 4:
+                if len(old) > 5_000_000:
+                    self.strings.pop(key)
+                    return encode("GETDEL", key), bulk(old)
+                self.strings[key] = old + value
+                return encode("APPEND", key, value), b":%d\r\n" % len(self.strings[key])
+            case 5:
+                self.strings[key] = value
+                exec_ = [encode("MULTI"), encode("SET", key, value), encode("STRLEN", key)]
+                return b"".join([*exec_, encode("EXEC")]), (
+                    b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:%d\r\n" % len(value)
+                )
+            case 6:
+                return encode("GETRANGE", key, 10, 20_000), bulk(old[10:20_001])
+            case _:
+                return encode("GET", key), bulk(old or None)
+
+
+@sanitized
+@pytest.mark.parametrize("round_", range(2))
+def test_large_values_are_whole_whatever_the_splits(server, r, round_):
+    rng = new_rng()
+    model = LargeModel(rng, b"large%d:" % round_)
+    requests, replies = zip(*[model.next() for _ in range(100)])
+    expected = b"".join(replies)
+    pieces = random_pieces(rng, b"".join(requests))
+    if round_ == 0:  # one by one: whole commands, and what is left of one
+        pieces = [half for one in requests for half in (one[:50_000], one[50_000:]) if half]
+    with server.connect() as c:
+        sender = send_in_background(c, pieces)
+        got = read_exactly(c, len(expected))
+        sender.join()
+        assert got == expected
+    for key, value in model.strings.items():
+        assert r.call("GET", key) == value
+
+
 @sanitized
 def test_quit_in_the_middle_ends_the_replies_there(server):
     rng = new_rng()

@@ -52,18 +52,31 @@ class IoBuf {
     end_ += bytes.size();
   }
 
+  // The bytes of somebody else, which are only read: they are copied when something is appended,
+  // and given back by return_to(bytes.data()) when they are not needed any more. Instead of what is
+  // here, and counted as memory of this buffer.
+  using ReturnFn = void (*)(const char* bytes);
+  void Borrow(std::string_view bytes, ReturnFn return_to);
+
   // Drops `bytes` from the front. Emptying the buffer rewinds it but keeps its memory.
   void Consume(size_t bytes) {
     DCHECK_LE(bytes, size());
     begin_ += bytes;
-    if (begin_ == end_) begin_ = end_ = 0;
+    if (begin_ == end_) Clear();
   }
   // Drops bytes from the end, so that `size` are left. REQUIRES: size <= size().
   void Truncate(size_t size) {
     DCHECK_LE(size, this->size());
+    if (size == 0) return Clear();
     end_ = begin_ + size;
+    if (return_to_ != nullptr) [[unlikely]]
+      capacity_ = end_;
   }
-  void Clear() { begin_ = end_ = 0; }
+  void Clear() {
+    if (return_to_ != nullptr) [[unlikely]]
+      Release();
+    begin_ = end_ = 0;
+  }
 
   // Drops the content and frees the memory.
   void Release();
@@ -74,11 +87,13 @@ class IoBuf {
   // Moves the content to the front, or to a block at least twice as large, so that `bytes` more
   // fit.
   void Grow(size_t bytes);
+  void FreeBlock();
 
   char* block_ = nullptr;
   size_t begin_ = 0;
   size_t end_ = 0;
-  size_t capacity_ = 0;
+  size_t capacity_ = 0;  // of what is borrowed: to the end
+  ReturnFn return_to_ = nullptr;
 };
 
 }  // namespace helio

@@ -79,6 +79,12 @@ bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
 
 // --- Whole values ---
 
+void ReplyWith(const CompactValue& value, ReplySink& reply) {
+  if (char* const block = value.lent_block()) return reply.LentBulk(block, value.StringSize());
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(value.View(scratch));
+}
+
 // Replies the string, or null if there is none. False if it was a wrong type, and replied as that.
 bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
   const auto value = cx.FindReadOnly(key, ValueType::kString);
@@ -90,8 +96,7 @@ bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
     reply.Null();
     return true;
   }
-  char scratch[CompactValue::kScratchSize];
-  reply.Bulk(value->View(scratch));
+  ReplyWith(*value, reply);
   return true;
 }
 
@@ -212,8 +217,7 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
                                 options.unit->base_ms(cx.now_ms()), "getex", reply);
     if (!deadline_ms) return;
   }
-  char scratch[CompactValue::kScratchSize];
-  reply.Bulk(value->View(scratch));
+  ReplyWith(*value, reply);
   if (deadline_ms) cx.SetDeadline(args.key(), *deadline_ms);
   if (options.persist) cx.Persist(args.key());
 }
@@ -367,8 +371,7 @@ void MGet(ShardContext& cx, Args args, ReplySink& reply) {
       reply.Null();
       continue;
     }
-    char scratch[CompactValue::kScratchSize];
-    reply.Bulk(value->View(scratch));
+    ReplyWith(*value, reply);
   }
 }
 

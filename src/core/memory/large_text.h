@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/memory/allocator.h"
+#include "core/memory/lent_block.h"
 
 namespace dfly {
 
@@ -26,7 +27,10 @@ class LargeText {
 
   // `capacity` bytes, which cost the machine no memory before they are written, if there are many.
   explicit LargeText(size_t capacity)
-      : block_(static_cast<char*>(Alloc(capacity))), capacity_(capacity) {}
+      : block_(capacity < LentBlock::kMin ? static_cast<char*>(Alloc(capacity))
+                                          : LentBlock::New(capacity),
+               FreeBlock{.is_lent_block = capacity >= LentBlock::kMin}),
+        capacity_(capacity) {}
 
   LargeText(LargeText&& other) noexcept
       : block_(std::move(other.block_)),
@@ -73,7 +77,9 @@ class LargeText {
     }
     return std::nullopt;
   }
-  // The block, for Free.
+  // Its block is a LentBlock's; else one of Alloc.
+  bool has_lent_block() const { return block_.get_deleter().is_lent_block; }
+  // Where the text is, which the caller owns.
   char* Release() {
     capacity_ = size_ = 0;
     return block_.release();
@@ -81,7 +87,8 @@ class LargeText {
 
  private:
   struct FreeBlock {
-    void operator()(char* block) const { Free(block); }
+    void operator()(char* block) const { is_lent_block ? LentBlock::Return(block) : Free(block); }
+    bool is_lent_block = false;
   };
   inline static thread_local std::vector<LargeText>* given = nullptr;
 

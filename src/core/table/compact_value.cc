@@ -38,7 +38,7 @@ void RegisterObjectType(ValueType type, const ObjectType& functions) {
 
 void CompactValue::Release() {
   if (is_heap_string()) {
-    Free(heap());
+    FreeHeap();
   } else if (!is_string()) {
     const ObjectType& functions = ObjectTypeOf(type());
     ValueReaper* const reaper = ValueReaper::OfThread();
@@ -57,9 +57,18 @@ size_t CompactValue::ObjectBytes() const {
   return ObjectTypeOf(type()).bytes(object(), object_encoding());
 }
 
-void CompactValue::SetHeap(char* block, size_t size) {
-  SetWord(0, block);
+void CompactValue::SetNewHeap(size_t size, size_t capacity) {
+  const bool is_large = capacity >= LentBlock::kMin;
+  SetWord(0, is_large ? LentBlock::New(capacity) : static_cast<char*>(Alloc(capacity)));
   SetWord(8, static_cast<uint32_t>(size));
+  bytes_[12] = is_large ? 1 : 0;
+}
+
+void CompactValue::FreeHeap() { has_lent_block() ? LentBlock::Return(heap()) : Free(heap()); }
+
+size_t CompactValue::Capacity() const {
+  if (!has_lent_block()) return UsableSize(heap());
+  return LentBlock::IsLent(heap()) ? 0 : LentBlock::capacity(heap());
 }
 
 void CompactValue::SetInt(int64_t number) {
@@ -85,7 +94,7 @@ void CompactValue::SetText(std::string_view text) {
     return;
   }
   if (is_heap_string()) {
-    size_t capacity = UsableSize(heap());
+    const size_t capacity = Capacity();
     if (text.size() <= capacity && capacity - text.size() <= text.size() / 8) {
       std::memmove(heap(), text.data(), text.size());
       SetWord(8, static_cast<uint32_t>(text.size()));
@@ -93,21 +102,26 @@ void CompactValue::SetText(std::string_view text) {
       return;
     }
   }
-  char* block = static_cast<char*>(Alloc(text.size()));
-  std::memcpy(block, text.data(), text.size());
+  CompactValue made;  // first, as `text` may be what goes
+  made.SetNewHeap(text.size(), text.size());
+  std::memcpy(made.heap(), text.data(), text.size());
+  TakeHeapOf(&made);
+}
+
+void CompactValue::TakeHeapOf(CompactValue* made) {
   if (HeapAddress() != nullptr) Release();
-  std::memset(bytes_, 0, 13);
-  SetHeap(block, text.size());
+  std::memcpy(bytes_, made->bytes_, 13);
   set_tag(kHeapTag);
+  std::memset(made->bytes_, 0, 13);
 }
 
 void CompactValue::SetBlock(LargeText text) {
   DCHECK(text.size() > kMaxInline && text.size() <= UINT32_MAX);
-  if (HeapAddress() != nullptr) Release();
-  std::memset(bytes_, 0, 13);
-  const size_t size = text.size();
-  SetHeap(text.Release(), size);
-  set_tag(kHeapTag);
+  CompactValue made;
+  made.SetWord(8, static_cast<uint32_t>(text.size()));
+  made.bytes_[12] = text.has_lent_block() ? 1 : 0;
+  made.SetWord(0, text.Release());
+  TakeHeapOf(&made);
 }
 
 void CompactValue::SetRaw(std::string_view text) {
@@ -149,11 +163,11 @@ char* CompactValue::Extend(size_t size) {
   DCHECK(is_string());
   DCHECK_LE(size, UINT32_MAX);
   if (is_heap_string()) {
-    if (size > UsableSize(heap())) {
-      char* block = static_cast<char*>(Alloc(size + std::min(size, kSlackMax)));
-      std::memcpy(block, heap(), heap_size());
-      Free(heap());
-      SetWord(0, block);
+    if (size > Capacity()) {
+      CompactValue made;
+      made.SetNewHeap(size, size + std::min(size, kSlackMax));
+      std::memcpy(made.heap(), heap(), std::min<size_t>(heap_size(), size));
+      TakeHeapOf(&made);
     }
     SetWord(8, static_cast<uint32_t>(size));
     set_tag(kHeapTag | kRawMark);
@@ -168,12 +182,12 @@ char* CompactValue::Extend(size_t size) {
     set_tag(static_cast<uint8_t>(size | kRawMark));
     return bytes_;
   }
-  char* block = static_cast<char*>(Alloc(size));
-  std::memcpy(block, old.data(), old.size());
-  std::memset(bytes_, 0, 13);
-  SetHeap(block, size);
+  CompactValue made;
+  made.SetNewHeap(size, size);
+  std::memcpy(made.heap(), old.data(), old.size());
+  TakeHeapOf(&made);
   set_tag(kHeapTag | kRawMark);
-  return block;
+  return heap();
 }
 
 void CompactValue::Append(std::string_view text) {
@@ -248,9 +262,8 @@ CompactValue CompactValue::Clone() const {
   std::memcpy(copy.bytes_, bytes_, 13);
   copy.set_access_clock(access_clock());
   if (is_heap_string()) {
-    char* const block = static_cast<char*>(Alloc(heap_size()));
-    std::memcpy(block, heap(), heap_size());
-    copy.SetWord(0, block);
+    copy.SetNewHeap(heap_size(), heap_size());
+    std::memcpy(copy.heap(), heap(), heap_size());
   } else if (!is_string()) {
     copy.SetWord(0, ObjectTypeOf(type()).clone(object(), object_encoding()));
   }
@@ -273,7 +286,12 @@ void CompactValue::CloneSome(CompactValue* copy, uint64_t* cursor) const {
 }
 
 void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
-  if (is_heap_string()) SetWord(0, mover.Move(heap()));
+  if (has_lent_block()) {
+    if (LentBlock::IsLent(heap())) return mover.CountVisit();
+    SetWord(0, LentBlock::DataOf(mover.Move(LentBlock::BlockOf(heap()))));
+  } else if (is_heap_string()) {
+    SetWord(0, mover.Move(heap()));
+  }
   const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
   if (functions != nullptr && functions->move != nullptr) {
     SetWord(0, functions->move(object(), object_encoding(), mover, cursor));

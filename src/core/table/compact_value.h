@@ -6,7 +6,7 @@
 //   tag        payload
 //   0 .. 13    a string of that many bytes, inline
 //   kHeapTag   a string on the heap: pointer (8), length (4). Its slack is what the block can hold
-//              besides, so repeated appends are amortised
+//              besides, so repeated appends are amortised. A large one has a LentBlock: 1 in byte 12
 //   kIntTag    a string that is the canonical decimal form of an int64: the number (8)
 //   + 16       to the first two: the string was changed in place, OBJECT ENCODING says raw
 //   32 + type  an object of another type: pointer (8), encoding (1)
@@ -132,6 +132,8 @@ class CompactValue {
   // until the value changes or moves. REQUIRES: is_string().
   std::string_view View(char* scratch) const;
   std::string ToString() const;
+  // Of a large string, where it begins in its LentBlock; else null.
+  char* lent_block() const { return has_lent_block() ? heap() : nullptr; }
   size_t StringSize() const;  // as View().size(), without formatting into memory
 
   // The result is never int-encoded, as in Redis ("raw"). REQUIRES: is_string(), and the result is
@@ -168,7 +170,7 @@ class CompactValue {
 
   // Memory besides the 16 bytes, exact.
   size_t HeapBytes() const {
-    if (is_heap_string()) return UsableSize(heap());
+    if (is_heap_string()) return has_lent_block() ? LentBlock::Bytes(heap()) : UsableSize(heap());
     return is_string() ? 0 : ObjectBytes();
   }
   // What a prefetch wants, or null.
@@ -210,9 +212,16 @@ class CompactValue {
   uint8_t tag() const { return static_cast<uint8_t>(bytes_[15]); }
   void set_tag(uint8_t tag) { bytes_[15] = static_cast<char>(tag); }
   bool is_heap_string() const { return (tag() | kRawMark) == (kHeapTag | kRawMark); }
+  bool has_lent_block() const { return is_heap_string() && bytes_[12] != 0; }
   char* heap() const { return Word<char*>(0); }
   uint32_t heap_size() const { return Word<uint32_t>(8); }
-  void SetHeap(char* block, size_t size);
+  // For a string of `size` bytes, perhaps with slack.
+  void SetNewHeap(size_t size, size_t capacity);
+  void FreeHeap();
+  // The block of `made`, which is left empty, takes the place of what is here.
+  void TakeHeapOf(CompactValue* made);
+  // How long a string its block can have, as it stands; 0 if that is lent.
+  size_t Capacity() const;
   void Release();
   size_t ObjectBytes() const;
   // Makes room for a raw string of `size` bytes and returns where its bytes are; the present ones

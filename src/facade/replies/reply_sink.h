@@ -32,6 +32,8 @@ class ReplySink {
   virtual void Error(std::string_view message) = 0;
   virtual void Integer(int64_t value) = 0;
   virtual void Bulk(std::string_view bytes) = 0;
+  // The same of the first `size` bytes in a LentBlock, which may be sent from there.
+  virtual void LentBulk(char* data, size_t size) { Bulk({data, size}); }
   virtual void Null() = 0;                // RESP2: null bulk
   virtual void NullArray() = 0;           // RESP2: null array. RESP3: the same null as Null()
   virtual void Double(double value) = 0;  // RESP2: bulk of its shortest round-trip text

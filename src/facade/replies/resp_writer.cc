@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/memory/lent_block.h"
 #include "helio/base/format_number.h"
 #include "helio/base/logging.h"
 
@@ -100,6 +101,12 @@ void RespWriter::Bulk(std::string_view bytes) {
   char* const start = out_->Reserve(kMaxHeader + bytes.size() + 2);
   char* const end = PutCrLf(PutBytes(bytes, PutHeader('$', bytes.size(), start)));
   out_->Commit(static_cast<size_t>(end - start));
+}
+
+void RespWriter::LentBulk(char* data, size_t size) {
+  // Behind other bytes it has to be a copy.
+  if (!out_->empty()) return Bulk({data, size});
+  out_->Borrow(LentBlock::Lend(data, size), LentBlock::ReturnReply);
 }
 
 void RespWriter::Null() { out_->Append(resp3_ ? "_\r\n" : "$-1\r\n"); }

@@ -33,6 +33,7 @@ class RespWriter final : public ReplySink {
   void Error(std::string_view message) override;
   void Integer(int64_t value) override;
   void Bulk(std::string_view bytes) override;
+  void LentBulk(char* data, size_t size) override;
   void Null() override;
   void NullArray() override;
   void Double(double value) override;
