@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 #include <utility>
 
 #include "helio/base/random.h"
@@ -108,6 +109,65 @@ TEST(IoBufTest, BehavesAsAStringUnderRandomOperations) {
       ASSERT_LE(buf.size(), buf.capacity());
     }
   }
+}
+
+// What is borrowed is given back once, whatever happens to it, and never written to.
+TEST(IoBufTest, ABorrowedBlockIsReadAndGivenBack) {
+  static const char* returned = nullptr;
+  static const std::string text = "0123456789";
+  const auto borrow = [](IoBuf* buf) {
+    returned = nullptr;
+    buf->Borrow(text, [](const char* bytes) {
+      EXPECT_EQ(returned, nullptr) << "twice";
+      returned = bytes;
+    });
+    EXPECT_EQ(buf->view(), text);
+    EXPECT_EQ(buf->data(), text.data());
+    EXPECT_EQ(buf->capacity(), text.size());
+  };
+  IoBuf buf;
+  buf.Append("own");
+  borrow(&buf);
+  buf.Append("x");
+  EXPECT_EQ(returned, text.data());
+  EXPECT_EQ(buf.view(), text + "x");
+
+  borrow(&buf);
+  buf.Consume(4);
+  EXPECT_EQ(buf.view(), "456789");
+  buf.Append("x");
+  EXPECT_EQ(returned, text.data());
+  EXPECT_EQ(buf.view(), "456789x");
+
+  borrow(&buf);
+  buf.Truncate(3);
+  EXPECT_EQ(returned, nullptr);
+  buf.Append("x");
+  EXPECT_EQ(buf.view(), "012x");
+  EXPECT_EQ(returned, text.data());
+
+  const std::vector<void (*)(IoBuf*)> ends = {[](IoBuf* one) { one->Clear(); },
+                                              [](IoBuf* one) { one->Consume(10); },
+                                              [](IoBuf* one) { one->Truncate(0); },
+                                              [](IoBuf* one) { one->Release(); },
+                                              [](IoBuf* one) { *one = IoBuf(); },
+                                              [](IoBuf* one) {
+                                                IoBuf other;
+                                                other.Append("other");
+                                                one->Swap(other);
+                                                EXPECT_EQ(returned, nullptr);
+                                                EXPECT_EQ(other.view(), text);
+                                                one->Clear();
+                                              }};
+  for (const auto end : ends) {
+    borrow(&buf);
+    end(&buf);
+    EXPECT_EQ(returned, text.data());
+    buf.Append("more");
+    EXPECT_EQ(buf.view(), "more");
+    buf.Clear();
+  }
+  EXPECT_EQ(text, "0123456789");
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ class LargeText {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
   };
-  // The one of them that is `text`; none: it is none of them. The command's view of it stays good as
-  // long as whoever has taken it keeps it as it is.
+  // The one of them that is `text`; none: it is none of them. The command's view of it stays good
+  // as long as whoever has taken it keeps it as it is.
   static std::optional<LargeText> Take(std::string_view text) {
     if (given == nullptr) return std::nullopt;
     for (LargeText& one : *given) {

@@ -6,7 +6,8 @@
 //   tag        payload
 //   0 .. 13    a string of that many bytes, inline
 //   kHeapTag   a string on the heap: pointer (8), length (4). Its slack is what the block can hold
-//              besides, so repeated appends are amortised. A large one has a LentBlock: 1 in byte 12
+//              besides, so repeated appends are amortised. A large one has a LentBlock, and 1 in
+//              byte 12
 //   kIntTag    a string that is the canonical decimal form of an int64: the number (8)
 //   + 16       to the first two: the string was changed in place, OBJECT ENCODING says raw
 //   32 + type  an object of another type: pointer (8), encoding (1)

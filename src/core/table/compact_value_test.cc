@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "core/text/numbers.h"
 #include "helio/base/test_seed.h"
@@ -198,6 +201,84 @@ TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
     EXPECT_EQ(copy.access_clock(), 99);
   }
   EXPECT_EQ(objects_alive, 0);
+}
+
+// Whoever sends a large string from its block sees it as it was, and the value changes in a copy.
+TEST(CompactValueTest, ALentStringStaysAsItIsWhateverHappensToTheValue) {
+  const std::string text(70'000, 'x');
+  const std::string expected = "$70000\r\n" + text + "\r\n";
+  const std::vector<void (*)(CompactValue*)> changes = {
+      [](CompactValue* value) { value->Append("y"); },
+      [](CompactValue* value) { value->Prepend("y"); },
+      [](CompactValue* value) { value->SetRange(5, "yyy"); },
+      [](CompactValue* value) { value->Widen(10)[0] = 'y'; },
+      [](CompactValue* value) { value->SetString(std::string(70'000, 'y')); },
+      [](CompactValue* value) { value->SetString("7"); },
+      [](CompactValue* value) { *value = CompactValue(); },
+      [](CompactValue* value) {
+        BlockMover mover(nullptr);
+        uint64_t cursor = 0;
+        value->Move(mover, &cursor);
+      }};
+  for (const auto change : changes) {
+    CompactValue value(text);
+    CompactValue own(text);
+    ASSERT_NE(value.lent_block(), nullptr);
+    const std::string_view reply = LentBlock::Lend(value.lent_block(), value.StringSize());
+    const std::string_view again = LentBlock::Lend(value.lent_block(), value.StringSize());
+    EXPECT_EQ(reply.data(), again.data());
+    change(&value);
+    change(&own);
+    EXPECT_EQ(value.ToString(), own.ToString());
+    EXPECT_TRUE(reply == expected);
+    LentBlock::ReturnReply(reply.data());
+    EXPECT_TRUE(again == expected);
+    LentBlock::ReturnReply(again.data());
+    EXPECT_EQ(value.ToString(), own.ToString());
+  }
+}
+
+TEST(CompactValueTest, ALargeStringHasALentBlockAndCostsItsPages) {
+  CompactValue value(std::string(LentBlock::kMin - 1, 'x'));
+  EXPECT_EQ(value.lent_block(), nullptr);
+  const std::string more(LentBlock::kMin / 2, 'y');
+  value.Append(more);
+  ASSERT_NE(value.lent_block(), nullptr);
+  EXPECT_EQ(value.ToString(), std::string(LentBlock::kMin - 1, 'x') + more);
+  value.SetString(std::string(1 << 20, 'z'));
+  EXPECT_LE(value.HeapBytes(), (size_t{1} << 20) + 4096);
+  EXPECT_GT(value.HeapBytes(), size_t{1} << 20);
+  EXPECT_EQ(value.StringEncoding(), "raw");
+  const CompactValue copy = value.Clone();
+  EXPECT_NE(copy.lent_block(), value.lent_block());
+  EXPECT_EQ(copy.ToString(), value.ToString());
+  BlockMover mover(nullptr);
+  uint64_t cursor = 0;
+  const char* const before = value.lent_block();
+  const size_t bytes = value.HeapBytes();
+  value.Move(mover, &cursor);
+  EXPECT_NE(value.lent_block(), before);
+  EXPECT_EQ(value.HeapBytes(), bytes);
+  EXPECT_EQ(copy.ToString(), value.ToString());
+}
+
+// A reader on another thread may be the last who uses it.
+TEST(CompactValueTest, ALentStringOutlivesItsValue) {
+  for (int round = 0; round < 100; ++round) {
+    CompactValue value(std::string(70'000, static_cast<char>('a' + round % 26)));
+    const std::string_view reply = LentBlock::Lend(value.lent_block(), value.StringSize());
+    std::thread reader([reply, round] {
+      const std::string text(70'000, static_cast<char>('a' + round % 26));
+      EXPECT_TRUE(reply.substr(8, 70'000) == text);
+      LentBlock::ReturnReply(reply.data());
+    });
+    if (round % 2 == 0) {
+      value.SetRange(3, "y");
+    } else {
+      value = CompactValue();
+    }
+    reader.join();
+  }
 }
 
 }  // namespace

@@ -187,8 +187,8 @@ class ShardContext {
     std::optional<int64_t> deadline_ms;  // REQUIRES: not in the past, see SetDeadline
   };
   // Sets the whole value, whatever the key was, and reports it. Keeps the sticky flag. `key` and
-  // `text` must not lie in the table. A `text` that the command was given becomes the value as it is
-  // (LargeText).
+  // `text` must not lie in the table. A `text` that the command was given becomes the value as it
+  // is (LargeText).
   void SetString(std::string_view key, std::string_view text) {
     SetString(key, text, SetOptions());
   }

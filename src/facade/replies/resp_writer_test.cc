@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
+
+#include "core/memory/lent_block.h"
 
 namespace dfly {
 namespace {
@@ -106,6 +109,35 @@ TEST(RespWriterTest, CountsErrorsByTheirFirstWord) {
   EXPECT_EQ(writer.last_error_code(), "ERR");
   EXPECT_EQ(first.view(), "-WRONGTYPE Operation against a key\r\n");
   EXPECT_TRUE(second.view().starts_with("-OOPS\r\n-xxx"));
+}
+
+TEST(RespWriterTest, ALentBulkIsSentFromItsBlockIfItIsTheFirst) {
+  constexpr size_t kBytes = 100'000;
+  char* const data = LentBlock::New(kBytes);
+  memset(data, 'x', kBytes);
+  const std::string expected = "$100000\r\n" + std::string(kBytes, 'x') + "\r\n";
+  {
+    helio::IoBuf first, second;
+    RespWriter writer(&first);
+    writer.LentBulk(data, kBytes);
+    EXPECT_EQ(first.view(), expected);
+    EXPECT_EQ(first.data() + 9, data);
+    EXPECT_TRUE(LentBlock::IsLent(data));
+    writer.Reset(&second, true);
+    writer.Ok();
+    writer.LentBulk(data, kBytes);
+    EXPECT_EQ(second.view(), "+OK\r\n" + expected);
+    writer.Reset(&first, false);
+    writer.Integer(7);
+    EXPECT_EQ(first.view(), expected + ":7\r\n");
+    EXPECT_FALSE(LentBlock::IsLent(data)) << "there was more, so it was copied";
+    second.Clear();
+    writer.Reset(&second, true);
+    writer.LentBulk(data, kBytes);
+    EXPECT_TRUE(LentBlock::IsLent(data));
+  }
+  EXPECT_FALSE(LentBlock::IsLent(data));
+  LentBlock::Return(data);
 }
 
 }  // namespace
