@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "helio/base/random.h"
 
