@@ -104,7 +104,7 @@ bool EpollSocket::Recheck() {
 void EpollSocket::ReceiveOnce() {
   const std::span<char> to = room_.empty()
                                  ? std::span(epoll().read_buffer(), EpollProactor::kReadBufferSize)
-                                 : room_.first(std::min(room_.size(), kIntoMax));
+                                 : room_.first(std::min(room_.size(), kOnceMax));
   const ssize_t received = recv(fd_, to.data(), to.size(), MSG_DONTWAIT);
   if (received > 0) {
     const auto bytes = static_cast<size_t>(received);
@@ -141,7 +141,8 @@ Socket::SendResult EpollSocket::Send(std::string_view bytes, SendMode) {
 }
 
 bool EpollSocket::SendSome() {
-  const ssize_t sent = send(fd_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const size_t once = std::min(unsent_.size(), kOnceMax);
+  const ssize_t sent = send(fd_, unsent_.data(), once, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
   unsent_.remove_prefix(static_cast<size_t>(sent));
   return true;

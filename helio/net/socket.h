@@ -101,8 +101,9 @@ class Socket {
   Proactor* proactor() const { return proactor_; }
 
  protected:
-  // Bytes that one receive takes at most (ReceiveInto): others of the loop want to go on, too.
-  static constexpr size_t kIntoMax = 1 << 20;
+  // Bytes that one system call receives (ReceiveInto) or sends at most. Others of the loop want to go
+  // on, too, and to a peer that reads at once the kernel sends 10 MB in one go.
+  static constexpr size_t kOnceMax = 256 << 10;
 
   Socket(Proactor* proactor, int fd, Handler* handler)
       : proactor_(proactor), fd_(fd), handler_(handler) {}

@@ -83,7 +83,7 @@ void UringSocket::ArmRecv() {
 
 void UringSocket::ArmInto(io_uring_sqe* sqe) {
   if (into_ == nullptr) into_ = std::make_unique<Into>();
-  const size_t bytes = std::min(room_.size(), kIntoMax);
+  const size_t bytes = std::min(room_.size(), kOnceMax);
   into_->parts[0] = {room_.data(), bytes};
   into_->parts[1] = {into_->tail, sizeof(into_->tail)};
   into_->message.msg_iov = into_->parts;
@@ -183,7 +183,8 @@ Socket::SendResult UringSocket::Send(std::string_view bytes, SendMode mode) {
   DCHECK(!send_armed_ && !closing_);
   DCHECK(!bytes.empty());
   if (mode == SendMode::kNow) {
-    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const size_t once = std::min(bytes.size(), kOnceMax);
+    const ssize_t sent = send(fd_, bytes.data(), once, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN && errno != EINTR) return SendResult::kBroken;
     if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
     if (bytes.empty()) return SendResult::kDone;
@@ -197,15 +198,15 @@ void UringSocket::QueueSend() {
   send_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
   // WAITALL: the kernel itself goes on after a short send, once the socket is writable again.
-  io_uring_prep_send(sqe, fd_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_WAITALL);
+  io_uring_prep_send(sqe, fd_, unsent_.data(), std::min(unsent_.size(), kOnceMax),
+                     MSG_NOSIGNAL | MSG_WAITALL);
   io_uring_sqe_set_data(sqe, &send_op_);
 }
 
 void UringSocket::OnSendCompletion(int result) {
   send_armed_ = false;
   if (closing_) return FinishIfIdle();
-  if (result > 0 &&
-      static_cast<size_t>(result) < unsent_.size()) {  // kernels before WAITALL worked for sends
+  if (result > 0 && static_cast<size_t>(result) < unsent_.size()) {
     unsent_.remove_prefix(static_cast<size_t>(result));
     QueueSend();
     return;
