@@ -101,8 +101,8 @@ class Socket {
   Proactor* proactor() const { return proactor_; }
 
  protected:
-  // Bytes that one system call receives (ReceiveInto) or sends at most. Others of the loop want to go
-  // on, too, and to a peer that reads at once the kernel sends 10 MB in one go.
+  // Bytes that one system call receives (ReceiveInto) or sends at most. Others of the loop want to
+  // go on, too, and to a peer that reads at once the kernel sends 10 MB in one go.
   static constexpr size_t kOnceMax = 256 << 10;
 
   Socket(Proactor* proactor, int fd, Handler* handler)

@@ -14,7 +14,7 @@ namespace {
 
 // Who has just sent much is likely to do so again, and a multishot would have to be cancelled, and
 // copies what it gets until then.
-constexpr uint32_t kSinglesMax = 16;
+constexpr uint8_t kSinglesMax = 16;
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void UringSocket::Cancel(Op* op) {
 void UringSocket::ArmRecv() {
   recv_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  recv_into_ = !room_.empty();
+  recv_into_ = has_room();
   if (recv_into_) return ArmInto(sqe);
   // One behind the end that was seen is tried again for each piece, so that none is waited for.
   if (uring().has_multishot_recv() && !peer_ended_ && singles_ == 0) {
@@ -81,13 +81,21 @@ void UringSocket::ArmRecv() {
   io_uring_sqe_set_data(sqe, &recv_op_);
 }
 
+void UringSocket::ReceiveInto(std::span<char> room) {
+  if (into_ == nullptr) {
+    if (room.empty()) return;
+    into_ = std::make_unique<Into>();
+  }
+  into_->room = room;
+}
+
 void UringSocket::ArmInto(io_uring_sqe* sqe) {
-  if (into_ == nullptr) into_ = std::make_unique<Into>();
-  const size_t bytes = std::min(room_.size(), kOnceMax);
-  into_->parts[0] = {room_.data(), bytes};
+  const std::span<char> room = into_->room;
+  const size_t bytes = std::min(room.size(), kOnceMax);
+  into_->parts[0] = {room.data(), bytes};
   into_->parts[1] = {into_->tail, sizeof(into_->tail)};
   into_->message.msg_iov = into_->parts;
-  into_->message.msg_iovlen = bytes == room_.size() ? 2 : 1;
+  into_->message.msg_iovlen = bytes == room.size() ? 2 : 1;
   io_uring_prep_recvmsg(sqe, fd_, &into_->message, 0);
   io_uring_sqe_set_data(sqe, &recv_op_);
 }
@@ -165,7 +173,7 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   if (recv_armed_) {
     // Kernels were seen whose cancellation misses a receive that is just being tried again.
     // (https://github.com/axboe/liburing/issues/1375)
-    if (must_renew_ || (!recv_wanted_ && !broken_) || !room_.empty()) CancelRecv();
+    if (must_renew_ || (!recv_wanted_ && !broken_) || has_room()) CancelRecv();
     return;
   }
   // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.

@@ -18,7 +18,7 @@ class UringSocket final : public Socket {
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
-  void ReceiveInto(std::span<char> room) override { room_ = room; }
+  void ReceiveInto(std::span<char> room) override;
 
  private:
   struct Op : UringOp {
@@ -26,14 +26,16 @@ class UringSocket final : public Socket {
     UringSocket* socket = nullptr;
   };
 
-  // A receive into room_. What follows it closely, as the end of a line does, comes with it.
+  // A receive into a room. What follows it closely, as the end of a line does, comes with it.
   struct Into {
+    std::span<char> room;  // empty: it is not asked for
     iovec parts[2];
     msghdr message = {};
     char tail[64];
   };
 
   void ArmRecv();
+  bool has_room() const { return into_ != nullptr && !into_->room.empty(); }
   void ArmInto(io_uring_sqe* sqe);
   void OnInto(size_t bytes);
   void CancelRecv() { Cancel(&recv_op_); }
@@ -68,12 +70,11 @@ class UringSocket final : public Socket {
   Hook close_hook_;
   Hook tell_hook_;
   std::string_view unsent_;
-  std::span<char> room_;
   std::unique_ptr<Into> into_;  // null: it was never asked for
   bool recv_wanted_ = false;
   bool recv_armed_ = false;  // the kernel owns recv_op_
-  bool recv_into_ = false;   // and room_
-  uint32_t singles_ = 0;     // receives that are no multishot, since the last into room_
+  bool recv_into_ = false;   // and the room
+  uint8_t singles_ = 0;      // so many receives to come are no multishots
   bool recv_ended_ = false;  // OnRecvEnd was called
   bool peer_ended_ = false;  // its side, or all of it: a receive that is begun will come to the end
   bool shutdown_told_ = false;

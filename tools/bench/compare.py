@@ -18,6 +18,7 @@ import contextlib
 import datetime
 import fnmatch
 import glob
+import hashlib
 import io
 import json
 import os
@@ -38,6 +39,22 @@ KEYS = 1_000_000
 VALUE_BYTES = 64
 BEGIN, END = "<!-- compare.sh begin -->", "<!-- compare.sh end -->"
 
+SCRIPT = "return redis.call('get', KEYS[1])"
+KEY = "key:__rand_int__"  # as redis-benchmark writes them
+LARGE = {"16k": 16 << 10, "1m": 1 << 20}  # bytes
+LARGE_KEYS = 100
+COMMANDS = {
+    "get": ["GET", KEY],
+    "set": ["SET", KEY, "x" * VALUE_BYTES],
+    "hset": ["HSET", "hash", "field:__rand_int__", "x" * VALUE_BYTES],
+    "evalsha": ["EVALSHA", hashlib.sha1(SCRIPT.encode()).hexdigest(), "1", KEY],
+    "mset8": ["MSET", *[KEY, "x" * VALUE_BYTES] * 8],
+    "mget8": ["MGET", *[KEY] * 8],
+    **{f"set-{name}": ["SET", f"{name}:__rand_int__", "x" * size] for name, size in LARGE.items()},
+    **{f"get-{name}": ["GET", f"{name}:__rand_int__"] for name in LARGE},
+}
+BARE_KNOWS = ("get", "set")  # the bare responder's figures are a floor for these
+
 # name, command, connections, pipeline, threads of ours, share of --requests, ratios asked for
 LOADS = [
     ("get-c50", "get", 50, 1, 1, 0.25, {"redis": 0.85, "valkey": 0.75}),
@@ -45,9 +62,17 @@ LOADS = [
     ("get-c50-p100", "get", 50, 100, 1, 2.0, {"redis": 0.35, "valkey": 0.33}),
     ("get-c1-p30", "get", 1, 30, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
     ("set-c50-p10", "set", 50, 10, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
+    ("hset-c50-p10", "hset", 50, 10, 1, 1.0, {"valkey": 0.55}),
+    ("evalsha-c50", "evalsha", 50, 1, 1, 0.25, {"valkey": 0.40}),
+    ("set-16k-c10", "set-16k", 10, 1, 1, 0.05, {"redis": 0.75}),
+    ("get-16k-c10", "get-16k", 10, 1, 1, 0.05, {"redis": 0.75}),
+    ("set-1m-c10", "set-1m", 10, 1, 1, 0.003, {"redis": 0.75}),
+    ("get-1m-c10", "get-1m", 10, 1, 1, 0.003, {"redis": 0.75}),
     ("4t-get-c50", "get", 50, 1, 4, 0.25, {"redis": 0.95}),
     ("4t-get-c50-p10", "get", 50, 10, 4, 1.0, {"redis": 0.58}),
     ("4t-get-c1-p30", "get", 1, 30, 4, 1.0, {"redis": 0.80}),
+    ("4t-mset8-c50", "mset8", 50, 1, 4, 0.1, {"redis": 0.70}),
+    ("4t-mget8-c50-p10", "mget8", 50, 10, 4, 0.25, {"redis": 0.85}),
 ]
 NAMED_PEERS = ("redis", "valkey")  # the columns of the table
 MEMORY_LOADS = [("memory-keys", 0.55), ("memory-connections", 0.60)]
@@ -179,9 +204,13 @@ def running(kind, threads, options):
         server.stop()
 
 
-def run_load(line, deadline_s):
+def run_load(line, deadline_s, stdin=""):
     p = subprocess.run(
-        ["taskset", "-c", str(LOAD_CORE), *line], capture_output=True, text=True, timeout=deadline_s
+        ["taskset", "-c", str(LOAD_CORE), *line],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=deadline_s,
     )
     if p.returncode != 0:
         raise BenchError(f"{' '.join(line)}\n{p.stdout[-1000:]}{p.stderr[-1000:]}")
@@ -190,12 +219,11 @@ def run_load(line, deadline_s):
 
 def redis_benchmark(server, command, connections, pipeline, requests, options):
     line = ["redis-benchmark", "-p", str(server.port), "-n", str(requests), "-c", str(connections)]
-    line += ["-P", str(pipeline), "-r", str(options.keys), "--precision", "3"]
-    if command == "get":
-        line += ["GET", "key:__rand_int__"]
-    else:
-        line += ["SET", "key:__rand_int__", "x" * VALUE_BYTES]
-    text = run_load(line, options.deadline)
+    keys = LARGE_KEYS if command.split("-")[-1] in LARGE else options.keys
+    line += ["-P", str(pipeline), "-r", str(keys), "--precision", "3", "-x"]
+    # The last word comes by the standard input: one of 1 MB is too long for a command line.
+    *words, last = COMMANDS[command]
+    text = run_load([*line, *words], options.deadline, last)
     result = {}
     rows = text.replace("\r", "\n").splitlines()
     for number, row in enumerate(rows):
@@ -242,7 +270,10 @@ def measure(server, shape, options):
     command, connections, pipeline, share = shape
     requests = int(options.requests * share)
     generate = redis_benchmark if options.load == "redis-benchmark" else dfly_bench
-    generate(server, command, connections, pipeline, max(5000, requests // 10), options)  # warm
+    warm_up = max(5000, requests // 10) if share > 0.01 else requests
+    if command.startswith("get-"):
+        generate(server, command.replace("get", "set"), connections, 1, 20 * LARGE_KEYS, options)
+    generate(server, command, connections, pipeline, warm_up, options)
     before = server.cpu_ns()
     result = generate(server, command, connections, pipeline, requests, options)
     result["cpu_us"] = (server.cpu_ns() - before) / 1000 / result["requests"]
@@ -255,6 +286,7 @@ def measure_round(kind, threads, shapes, options):
         if kind != "bare":
             c = Connection(server.port)
             c.fill(options.keys, key_format(options), VALUE_BYTES)
+            c.call("SCRIPT", "LOAD", SCRIPT)
             c.close()
         return {shape: measure(server, shape, options) for shape in shapes}
 
@@ -326,13 +358,16 @@ def run_loads(options, selected, results):
         turns += [("ours", 1, shapes[1]), ("ours", 4, shapes[4])]
         figures = {}
         for kind, threads, wanted in turns if number % 2 == 0 else reversed(turns):
+            if kind == "bare":
+                wanted = [shape for shape in wanted if shape[0] in BARE_KNOWS]
             if wanted:
                 figures[kind, threads] = measure_round(kind, threads, wanted, options)
         rounds.append(figures)
         print(f"round {number + 1} of {options.rounds} done", file=sys.stderr, flush=True)
     for load in selected:
         name, threads, asked = load[0], load[4], load[-1]
-        rows = {kind: [f[kind, 1][shape_of(load)] for f in rounds] for kind in others}
+        kinds = [kind for kind in others if kind != "bare" or load[1] in BARE_KNOWS]
+        rows = {kind: [f[kind, 1][shape_of(load)] for f in rounds] for kind in kinds}
         rows["ours"] = [f["ours", threads][shape_of(load)] for f in rounds]
         ratios = {
             peer: [o["cpu_us"] / p["cpu_us"] for o, p in zip(rows["ours"], rows[peer])]
@@ -394,7 +429,7 @@ def describe(options):
         f"{datetime.date.today()}, {cpu_model()}, {os.cpu_count()} cores, Linux"
         f" {platform.release()}, {', '.join(versions)}, ours at {commit};"
         f" load by {options.load}, {options.rounds} rounds, {options.keys:,} keys of {VALUE_BYTES}"
-        f" bytes, {options.requests:,} requests (a quarter without a pipeline, twice with 100)."
+        f" bytes, {options.requests:,} requests, of some loads a part (LOADS in compare.py)."
     )
 
 
@@ -420,7 +455,7 @@ def markdown(options, results):
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         )
         for r in loads:
-            for kind in (*others_of(options), "ours"):
+            for kind in [kind for kind in (*others_of(options), "ours") if kind in r]:
                 cells = [f"{median(r[kind], 'rps'):,.0f}"]
                 cells += [f"{median(r[kind], k):.3f}" for k in ("p50", "p99", "p99.9", "cpu_us")]
                 ratios = [ratio_cell(r, peer) if kind == "ours" else "" for peer in NAMED_PEERS]
@@ -500,6 +535,8 @@ def main():
     # Ctrl-C and a SIGTERM both unwind, so that every server is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     loads = [load for load in LOADS if fnmatch.fnmatch(load[0], options.only)]
+    if options.load == "dfly_bench":
+        loads = [load for load in loads if load[1] in BARE_KNOWS]
     memory = [load for load in MEMORY_LOADS if fnmatch.fnmatch(load[0], options.only)]
     if not loads and not memory:
         raise BenchError(f"no load matches {options.only}")

@@ -48,11 +48,10 @@ void RequestParser::set_limits(const Limits& limits) {
 RequestParser::Status RequestParser::Parse(std::string_view input) {
   consumed_ = 0;
   holds_args_ = false;
-  taken_from_end_ = 0;
-  if (!large_.empty() && !in_command()) [[unlikely]] {
-    if (std::exchange(repeats_, false)) {
+  if (large_ != nullptr && !in_command()) [[unlikely]] {
+    if (std::exchange(large_->repeats, false)) {
       AddSpans(input.data());
-      consumed_ = command_bytes_;
+      consumed_ = large_->command_bytes;
       holds_args_ = true;
       return Status::kCommand;
     }
@@ -142,7 +141,7 @@ RequestParser::Status RequestParser::ParseArray(std::string_view input) {
       if (len > bulk_max) [[unlikely]]
         return BulkLengthError(Header::kOk, p, len);
     }
-    if (is_in_large_) [[unlikely]] {
+    if (is_in_large()) [[unlikely]] {
       // Nothing stands before it in this call.
       if (const size_t missing_bytes = missing() + 2;
           missing_bytes > static_cast<size_t>(end - p)) {
@@ -150,8 +149,8 @@ RequestParser::Status RequestParser::ParseArray(std::string_view input) {
         bulk_len_ = len;
         return Suspend(begin, p, 0, missing_bytes - static_cast<size_t>(end - p));
       }
-      parsed_.push_back({kLargeSpan | (large_.size() - 1), large_len_});
-      is_in_large_ = false;
+      parsed_.push_back({kLargeSpan | (large_->texts.size() - 1), large_->len});
+      large_->is_open = false;
       p += 2;
       len = kUnknown;
       if (--left == 0) return Finish(begin, p, 0);
@@ -237,18 +236,19 @@ RequestParser::Status RequestParser::Suspend(const char* begin, const char* p, s
 void RequestParser::BeginLarge(const char* p, const char* end, size_t len) {
   // A block costs memory where something was written, but not even addresses are had for nothing.
   constexpr size_t kTrustedMax = 16 << 20;
-  large_.emplace_back(std::min(len, kTrustedMax));
-  is_in_large_ = true;
-  large_len_ = len;
-  taken_from_end_ = static_cast<size_t>(end - p);
-  Fill({p, taken_from_end_});
+  if (large_ == nullptr) large_ = std::make_unique<Large>();
+  large_->texts.emplace_back(std::min(len, kTrustedMax));
+  large_->is_open = true;
+  large_->len = len;
+  large_->taken_from_end = static_cast<size_t>(end - p);
+  Fill({p, large_->taken_from_end});
 }
 
 std::span<char> RequestParser::RoomInLarge() {
   const size_t bytes = missing();
   if (bytes == 0) return {};
-  LargeText& text = large_.back();
-  if (text.room() == 0) text.Grow(large_len_);
+  LargeText& text = large_->texts.back();
+  if (text.room() == 0) text.Grow(large_->len);
   return {text.end(), std::min(bytes, text.room())};
 }
 
@@ -266,14 +266,17 @@ size_t RequestParser::Fill(std::string_view data) {
 }
 
 size_t RequestParser::large_bytes() const {
+  if (large_ == nullptr) return 0;
   size_t bytes = 0;
-  for (const LargeText& text : large_) bytes += text.size();
+  for (const LargeText& text : large_->texts) bytes += text.size();
   return bytes;
 }
 
 void RequestParser::DropLarge() {
-  large_.clear();
-  is_in_large_ = repeats_ = false;
+  if (large_ == nullptr) return;
+  large_->texts.clear();
+  large_->is_open = large_->repeats = false;
+  large_->taken_from_end = 0;
   parsed_.clear();
 }
 
@@ -281,7 +284,7 @@ void RequestParser::AddSpans(const char* begin) {
   argc_ = 0;
   for (const Span& span : parsed_) {
     const bool is_large = (span.offset & kLargeSpan) != 0;
-    AddArg(is_large ? large_[span.offset & ~kLargeSpan].view()
+    AddArg(is_large ? large_->texts[span.offset & ~kLargeSpan].view()
                     : std::string_view(begin + span.offset, span.size));
   }
 }
@@ -293,8 +296,8 @@ RequestParser::Status RequestParser::Finish(const char* begin, const char* p, si
       parsed_.push_back({static_cast<size_t>(args_[i].data() - begin), args_[i].size()});
     }
     AddSpans(begin);
-    if (!large_.empty()) {
-      command_bytes_ = static_cast<size_t>(p - begin);
+    if (has_large()) {
+      large_->command_bytes = static_cast<size_t>(p - begin);
       holds_args_ = true;
     } else if (parsed_.capacity() > kArgsKept) {
       std::vector<Span>().swap(parsed_);
@@ -418,6 +421,7 @@ void RequestParser::Reset() {
   argc_ = 0;
   offset_ = scanned_ = 0;
   args_left_ = bulk_len_ = kUnknown;
+  parsed_.clear();
   DropLarge();
 }
 
@@ -425,7 +429,7 @@ void RequestParser::Release() {
   ShrinkArgs();
   if (!in_command()) {
     DropLarge();
-    std::vector<LargeText>().swap(large_);
+    large_.reset();
   }
   if (parsed_.empty()) std::vector<Span>().swap(parsed_);
   std::string().swap(text_);
@@ -435,7 +439,8 @@ void RequestParser::Release() {
 size_t RequestParser::memory_used() const {
   const size_t text = text_.capacity() > sizeof(std::string) / 2 ? text_.capacity() + 1 : 0;
   return (heap_args_ ? capacity_ * sizeof(std::string_view) : 0) +
-         parsed_.capacity() * sizeof(Span) + text + large_.capacity() * sizeof(LargeText) +
+         parsed_.capacity() * sizeof(Span) + text +
+         (large_ ? sizeof(Large) + large_->texts.capacity() * sizeof(LargeText) : 0) +
          large_bytes();
 }
 

@@ -80,21 +80,21 @@ class RequestParser {
 
   // After kNeedMore: so many bytes at the end of `input` are in a large argument's block, and the
   // caller drops them. It asks once.
-  size_t TakenFromEnd() { return std::exchange(taken_from_end_, 0); }
+  size_t TakenFromEnd() { return large_ == nullptr ? 0 : std::exchange(large_->taken_from_end, 0); }
   // Where the stream's next bytes belong, if they are a large argument's: the caller writes there
   // and calls Filled. Empty: they go into the input. Dies with the next call.
-  std::span<char> room() { return is_in_large_ ? RoomInLarge() : std::span<char>(); }
-  void Filled(size_t bytes) { large_.back().Filled(bytes); }
+  std::span<char> room() { return is_in_large() ? RoomInLarge() : std::span<char>(); }
+  void Filled(size_t bytes) { large_->texts.back().Filled(bytes); }
   // The same by a copy. Returns how many bytes of `data` it took.
   size_t Fill(std::string_view data);
   // After kCommand: the large ones among args(). Who takes one owns it.
-  bool has_large() const { return !large_.empty(); }
-  std::vector<LargeText>* large() { return &large_; }
+  bool has_large() const { return large_ != nullptr && !large_->texts.empty(); }
+  std::vector<LargeText>* large() { return &large_->texts; }  // REQUIRES: has_large()
   // Bytes in them so far.
   size_t large_bytes() const;
   // After kCommand, with large arguments of which none was taken: the next call returns the same
   // command. The caller drops nothing.
-  void Repeat() { repeats_ = true; }
+  void Repeat() { large_->repeats = true; }
 
   // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
   // an inline command with quotes, into the parser. Never empty.
@@ -145,7 +145,8 @@ class RequestParser {
   // The argument of which [p, end) is here goes on in a block of its own.
   void BeginLarge(const char* p, const char* end, size_t len);
   std::span<char> RoomInLarge();
-  size_t missing() const { return is_in_large_ ? large_len_ - large_.back().size() : 0; }
+  bool is_in_large() const { return large_ != nullptr && large_->is_open; }
+  size_t missing() const { return is_in_large() ? large_->len - large_->texts.back().size() : 0; }
   void AddSpans(const char* begin);
   // Lets the arguments of the last command go.
   void DropLarge();
@@ -175,12 +176,15 @@ class RequestParser {
   std::vector<Span> parsed_;      // the complete arguments; of large ones also behind the command
   // Instead of an offset: it is the large one with that index.
   static constexpr size_t kLargeSpan = size_t{1} << 63;
-  std::vector<LargeText> large_;
-  bool is_in_large_ = false;  // the argument at offset_ is large_.back()
-  size_t large_len_ = 0;      // which will have so many bytes
-  size_t taken_from_end_ = 0;
-  size_t command_bytes_ = 0;  // of the last command, if it has large arguments
-  bool repeats_ = false;
+  struct Large {
+    std::vector<LargeText> texts;
+    bool is_open = false;  // the argument at offset_ is the last of them
+    size_t len = 0;        // and will have so many bytes
+    size_t taken_from_end = 0;
+    size_t command_bytes = 0;  // of the last command, if it has some
+    bool repeats = false;
+  };
+  std::unique_ptr<Large> large_;  // null: there was none lately
 
   std::string_view error_;
   bool holds_args_ = false;
