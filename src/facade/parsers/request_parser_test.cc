@@ -273,7 +273,8 @@ TEST(RequestParserTest, LargeArgumentsHaveBlocksOfTheirOwn) {
   EXPECT_EQ(parser.needed(), 2u);
   // What is here as a whole stays where it is.
   const std::string rest = "\r\n$6\r\nfghijk\r\n";
-  ASSERT_EQ(parser.Parse(head + rest), Status::kCommand);
+  const std::string whole = head + rest;
+  ASSERT_EQ(parser.Parse(whole), Status::kCommand);
   EXPECT_THAT(parser.args(), testing::ElementsAre("SET", "k", "abcde", "fghijk"));
   EXPECT_TRUE(parser.holds_args());
   EXPECT_TRUE(parser.has_large());
