@@ -30,16 +30,19 @@ class LargeText {
       : block_(capacity < LentBlock::kMin ? static_cast<char*>(Alloc(capacity))
                                           : LentBlock::New(capacity),
                FreeBlock{.is_lent_block = capacity >= LentBlock::kMin}),
-        capacity_(capacity) {}
+        capacity_(capacity) {
+    LentBlock::CountUnwritten(static_cast<int64_t>(capacity));
+  }
+  ~LargeText() { LentBlock::CountUnwritten(-static_cast<int64_t>(room())); }
 
   LargeText(LargeText&& other) noexcept
       : block_(std::move(other.block_)),
         capacity_(std::exchange(other.capacity_, 0)),
         size_(std::exchange(other.size_, 0)) {}
   LargeText& operator=(LargeText&& other) noexcept {
-    block_ = std::move(other.block_);
-    capacity_ = std::exchange(other.capacity_, 0);
-    size_ = std::exchange(other.size_, 0);
+    std::swap(block_, other.block_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(size_, other.size_);
     return *this;
   }
 
@@ -50,12 +53,15 @@ class LargeText {
   // Where the next bytes go; Filled says how many came.
   char* end() { return block_.get() + size_; }
   size_t room() const { return capacity_ - size_; }
-  void Filled(size_t bytes) { size_ += bytes; }
+  void Filled(size_t bytes) {
+    LentBlock::CountUnwritten(-static_cast<int64_t>(bytes));
+    size_ += bytes;
+  }
   // Moves to a larger block.
   void Grow(size_t capacity) {
     LargeText grown(capacity);
     memcpy(grown.block_.get(), block_.get(), size_);
-    grown.size_ = size_;
+    grown.Filled(size_);
     *this = std::move(grown);
   }
 
@@ -81,6 +87,7 @@ class LargeText {
   bool has_lent_block() const { return block_.get_deleter().is_lent_block; }
   // Where the text is, which the caller owns.
   char* Release() {
+    LentBlock::CountUnwritten(-static_cast<int64_t>(room()));
     capacity_ = size_ = 0;
     return block_.release();
   }

@@ -32,6 +32,7 @@ class LentBlock {
   static char* New(size_t capacity) {
     char* const data = static_cast<char*>(Alloc(kHead + capacity + kTail)) + kHead;
     new (HeadOf(data)) Head{.users = 1, .capacity = capacity};
+    CountUnwritten(UnwrittenOf(data));
     return data;
   }
   static size_t capacity(const char* data) { return HeadOf(data)->capacity; }
@@ -71,7 +72,16 @@ class LentBlock {
   }
   // Thread: any.
   static void Return(char* data) {
-    if (HeadOf(data)->users.fetch_sub(1, std::memory_order_acq_rel) == 1) Free(data - kHead);
+    if (HeadOf(data)->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    CountUnwritten(-UnwrittenOf(data));
+    Free(data - kHead);
+  }
+
+  // What the allocator has given for large strings and nobody counts, as nothing was written there.
+  // Thread: any.
+  static int64_t unwritten_bytes() { return unwritten.load(std::memory_order_relaxed); }
+  static void CountUnwritten(int64_t change) {
+    unwritten.fetch_add(change, std::memory_order_relaxed);
   }
 
   // For BlockMover: where the allocator has it. REQUIRES: not lent.
@@ -86,6 +96,11 @@ class LentBlock {
   static constexpr size_t kHead = 32;  // Head, and "$4294967295\r\n"
   static constexpr size_t kTail = 2;
   static_assert(sizeof(Head) + 13 <= kHead);
+
+  static int64_t UnwrittenOf(const char* data) {
+    return static_cast<int64_t>(UsableSize(data - kHead) - Bytes(data));
+  }
+  inline static std::atomic<int64_t> unwritten{0};
 
   static Head* HeadOf(char* data) { return reinterpret_cast<Head*>(data - kHead); }
   static const Head* HeadOf(const char* data) {

@@ -301,17 +301,21 @@ TEST(RequestParserTest, LargeArgumentsHaveBlocksOfTheirOwn) {
 
 TEST(RequestParserTest, ALargeArgumentsMemoryGrowsWithWhatHasArrived) {
   constexpr size_t kBytes = 40 << 20;
+  const int64_t unwritten = LentBlock::unwritten_bytes();
   RequestParser parser({.large_len = 5});
   const std::string head = "*1\r\n$" + std::to_string(kBytes) + "\r\n";
   ASSERT_EQ(parser.Parse(head), Status::kNeedMore);
   EXPECT_LT(parser.memory_used(), 200u);
   EXPECT_LE(parser.room().size(), 16u << 20) << "it is trusted so far";
+  EXPECT_GE(LentBlock::unwritten_bytes(), unwritten + (16 << 20));
   const std::string piece(1 << 20, 'x');
   for (size_t i = 0; i < kBytes >> 20; ++i) EXPECT_EQ(parser.Fill(piece), piece.size());
   ASSERT_EQ(parser.Parse(head + "\r\n"), Status::kCommand);
   EXPECT_TRUE(parser.args()[0] == std::string(kBytes, 'x'));
   EXPECT_GE(parser.memory_used(), kBytes);
+  EXPECT_LT(LentBlock::unwritten_bytes(), unwritten + (16 << 20));
   parser.Release();
+  EXPECT_EQ(LentBlock::unwritten_bytes(), unwritten);
   EXPECT_EQ(parser.memory_used(), 0u);
 }
 
