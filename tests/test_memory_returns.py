@@ -436,8 +436,8 @@ def test_pools_wake_their_threads_a_few_times_and_no_more(start_server):
         def is_quiet():
             before = wakeups()
             time.sleep(12)
-            # Each INFO wakes all of them, on a busy machine more than once, and works on one. A pool
-            # that goes on shrinking would wake its thread each two seconds.
+            # Each INFO wakes all of them, on a busy machine more than once, and works on one. A
+            # pool that goes on shrinking would wake its thread each two seconds.
             return sorted(b - a for a, b in zip(before, wakeups(), strict=True))[2] <= 4
 
         wait_until(is_quiet, timeout_s=180, what="three of four threads sleep")
