@@ -114,6 +114,15 @@ RequestParser::Status RequestParser::ParseArray(std::string_view input) {
                             : std::min(limits_.max_bulk_len, kUnauthenticatedBulkMax));
   std::string_view* args = args_;
   size_t argc = 0;
+  if (is_in_large()) [[unlikely]] {
+    const auto here = static_cast<size_t>(end - p);
+    if (missing() + 2 > here) return Suspend(begin, p, 0, missing() + 2 - here);
+    parsed_.push_back({kLargeSpan | (large_->texts.size() - 1), large_->len});
+    large_->is_open = false;
+    p += 2;
+    len = kUnknown;
+    if (--left == 0) return Finish(begin, p, 0);
+  }
   while (true) {
     if (len == kUnknown) {
       // Lengths of one and two digits, inline. Everything else, and every error, takes the call.
@@ -140,21 +149,6 @@ RequestParser::Status RequestParser::ParseArray(std::string_view input) {
       }
       if (len > bulk_max) [[unlikely]]
         return BulkLengthError(Header::kOk, p, len);
-    }
-    if (is_in_large()) [[unlikely]] {
-      // Nothing stands before it in this call.
-      if (const size_t missing_bytes = missing() + 2;
-          missing_bytes > static_cast<size_t>(end - p)) {
-        args_left_ = left;
-        bulk_len_ = len;
-        return Suspend(begin, p, 0, missing_bytes - static_cast<size_t>(end - p));
-      }
-      parsed_.push_back({kLargeSpan | (large_->texts.size() - 1), large_->len});
-      large_->is_open = false;
-      p += 2;
-      len = kUnknown;
-      if (--left == 0) return Finish(begin, p, 0);
-      continue;
     }
     if (end - p < len + 2) {
       args_left_ = left;
@@ -234,7 +228,7 @@ RequestParser::Status RequestParser::Suspend(const char* begin, const char* p, s
 }
 
 void RequestParser::BeginLarge(const char* p, const char* end, size_t len) {
-  // A block costs memory where something was written, but not even addresses are had for nothing.
+  // Where nothing was written a block costs no memory. But the process has only so many addresses.
   constexpr size_t kTrustedMax = 16 << 20;
   if (large_ == nullptr) large_ = std::make_unique<Large>();
   large_->texts.emplace_back(std::min(len, kTrustedMax));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/care/resident_memory.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "core/memory/lent_block.h"
@@ -40,8 +42,9 @@ ResidentMemory ReadResidentMemory(ServerState& server) {
     helio::AddCounters(&sum.counted, part.counted);
     sum.data += part.data;
   }
-  // Nobody counts it either.
-  sum.heap.allocated -= static_cast<size_t>(LentBlock::unwritten_bytes());
+  // Those who count the blocks leave it out, too. Without mimalloc nothing is known of the heap.
+  const auto unwritten = static_cast<uint64_t>(LentBlock::unwritten_bytes());
+  sum.heap.allocated -= std::min<uint64_t>(sum.heap.allocated, unwritten);
   return sum;
 }
 
