@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ou
 
 __all__ = ["node"]  # a fixture
 
-DUMP = {"dbfilename": "dump", "save": "3600 1000000000", "repl_backlog_size": "100mb"}
-LOG = {"appendonly": "yes", "save": "", "repl_backlog_size": "100mb"}
+DUMP = {"dbfilename": "dump", "save": "3600 1000000000"}
+LOG = {"appendonly": "yes", "save": ""}
 EACH = pytest.mark.parametrize("files", [DUMP, LOG], ids=["snapshot", "log"])
 
 
@@ -54,7 +54,7 @@ for policy in ("always", "everysec", "no"):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_replica_that_starts_again_needs_no_copy(node, kind, end):
     how, _, _ = end.partition("-")
-    primary = node(kind, repl_backlog_size="100mb")
+    primary = node(kind)
     replica = node(proactor_threads=3, **ENDS[end])
     follow(replica, primary)
     rng = new_rng()
@@ -75,7 +75,7 @@ def test_a_replica_that_starts_again_needs_no_copy(node, kind, end):
 @pytest.mark.parametrize("change", ["killed", "by-redis", "by-rewrite"])
 def test_a_log_that_was_written_to_has_no_place(node, start_server, change):
     """Once closed, and then changed without the stream."""
-    primary = node(repl_backlog_size="100mb")
+    primary = node()
     replica = node(**LOG)
     follow(replica, primary)
     assert primary.call("SET", "k", "v") == OK

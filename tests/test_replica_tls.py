@@ -64,6 +64,8 @@ def node(start_server, certificates):
             all_flags = {
                 "repl_diskless_sync_delay": 0,
                 "repl_ping_replica_period": 3600,
+                # All that a test writes: a slow replica is behind by megabytes.
+                "repl_backlog_size": "100mb",
                 "tls_replication": "yes",
                 "client_tls": certificates.client(),
                 "only_tls": True,
