@@ -45,16 +45,19 @@ class Model:
             had = self.strings.pop(key, None) is not None
             return encode("DEL", key), b":%d\r\n" % had
         if kind == 6:
-            keys = [self.key() for _ in range(rng.randint(1, 6))]
-            return encode("MGET", *keys), b"*%d\r\n" % len(keys) + b"".join(
-                bulk(self.strings.get(k)) for k in keys
-            )
+            mgets = [self.mget() for _ in range(rng.choice([1, 2, 40]))]
+            return tuple(b"".join(parts) for parts in zip(*mgets))
         if kind == 7:
             return encode("NOSUCH"), (
                 b"-ERR unknown command 'NOSUCH', with args beginning with: \r\n"
             )
         value = self.strings[key] = self.strings.get(key, b"") + b"xyz"
         return encode("APPEND", key, b"xyz"), b":%d\r\n" % len(value)
+
+    def mget(self):
+        keys = [self.key() for _ in range(self.rng.randint(1, 6))]
+        reply = b"".join(bulk(self.strings.get(k)) for k in keys)
+        return encode("MGET", *keys), b"*%d\r\n" % len(keys) + reply
 
 
 def bulk(value):

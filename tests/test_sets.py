@@ -244,3 +244,26 @@ def test_a_member_that_moves_is_always_in_one_set(server, r):
 
     run_all([lambda: move(1), lambda: move(3), look, look])
     assert r.call("SUNION", *KEYS) == [b"token"]
+
+
+@only_dragonfly("a command is one step")
+@pytest.mark.parametrize("command", ["SMEMBERS", "SUNION", "SINTER", "SDIFF"])
+def test_large_replies_are_read_in_slices(start_server, command):
+    """And others run in between. Small ones are one step."""
+    count = 20_000
+    expected = {f"member:{i:020d}".encode() for i in range(count)}
+    with start_server(proactor_threads=1).connect() as c:
+        for key, some in (("one", expected), ("same", expected), ("few", sorted(expected)[:3])):
+            assert c.call("SADD", key, *some) == len(some)
+        others = {"SMEMBERS": [], "SUNION": ["few"], "SINTER": ["same"], "SDIFF": ["none"]}[command]
+
+        def hops(*keys):
+            before = int(c.info("transaction")["tx_hops_at_head"])
+            reply = c.call(command, *keys)
+            return set(reply), int(c.info("transaction")["tx_hops_at_head"]) - before
+
+        found, large = hops("one", *others)
+        assert found == expected
+        found, small = hops("few", *(others and ["few"]))
+        assert found == (set() if command == "SDIFF" else set(sorted(expected)[:3]))
+        assert large >= count // 1024 and small < 5

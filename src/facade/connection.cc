@@ -178,8 +178,7 @@ size_t Connection::Execute(std::string_view data) {
     }
     buffers_->Lend(&output_);
     if (status == RequestParser::Status::kError) {
-      sink_->OnProtocolError(this, parser_.error());
-      if (closing_) break;
+      if (!sink_->OnProtocolError(this, parser_.error()) || closing_) break;
       RespWriter(replies_.BeginLocal()).Error(parser_.error());
       replies_.EndLocal();
       taken = data.size();

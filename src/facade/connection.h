@@ -71,8 +71,9 @@ class CommandSink {
   // No more commands come for now: run what was only noted, and let the batches go.
   virtual void OnInputPause(Connection* connection) = 0;
   // The client does not speak the protocol. Runs what was noted, and only then the error is written
-  // and the connection closed.
-  virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
+  // and the connection closed. False: commands before it have yet to begin (BeginBusy), and it is
+  // to be told again when they are over.
+  virtual bool OnProtocolError(Connection* connection, std::string_view error) = 0;
   // For a connection with set_wants_room: all replies that could be sent are sent.
   virtual void OnRoom(Connection* connection) = 0;
   // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
@@ -265,6 +266,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void AddDeferred(size_t count) { deferred_ += count; }
   void DeferredDone(size_t count);
 
+  // From inside OnInputPause: a command that was taken goes on, as if its outcome had been kBusy.
+  void BeginBusy() {
+    DCHECK(!busy_);
+    busy_ = true;
+  }
   // The command that was answered with kBusy is over, its reply is written.
   void EndBusy();
   bool busy() const { return busy_; }

@@ -155,10 +155,11 @@ class ScriptedSink final : public CommandSink {
     }
     SendBatches();
   }
-  void OnProtocolError(Connection* connection, std::string_view) override {
+  bool OnProtocolError(Connection* connection, std::string_view) override {
     ++protocol_errors;
     RunNoted(connection);
     SendBatches();
+    return true;
   }
   void OnRoom(Connection*) override {}
   bool OnLargeOutput(Connection* connection) override {

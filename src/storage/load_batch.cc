@@ -39,8 +39,10 @@ void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const Ent
 
 std::string LoadBatch::LoadInto(DatabaseSet& databases, const RdbLimits& limits,
                                 LoadProgress* progress) {
-  for (const Entry& entry : entries_) databases.Make(entry.db_index).Prefetch(entry.hash);
-  for (const Entry& entry : entries_) databases.Make(entry.db_index).PrefetchSlot(entry.hash);
+  for (const Entry& entry : entries_)
+    databases.Make(entry.db_index).Prefetch(FetchStage::kBucket, entry.hash);
+  for (const Entry& entry : entries_)
+    databases.Make(entry.db_index).Prefetch(FetchStage::kSlot, entry.hash);
   std::string error;
   std::string_view rest = bytes_;
   const auto take = [&rest](size_t count) {

@@ -63,7 +63,8 @@ LOADS = [
     ("get-c1-p30", "get", 1, 30, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
     ("set-c50-p10", "set", 50, 10, 1, 1.0, {"redis": 0.65, "valkey": 0.60}),
     ("hset-c50-p10", "hset", 50, 10, 1, 1.0, {"valkey": 0.55}),
-    ("evalsha-c50", "evalsha", 50, 1, 1, 0.25, {"valkey": 0.40}),
+    ("evalsha-c50", "evalsha", 50, 1, 1, 0.25, {}),
+    ("evalsha-c50-p10", "evalsha", 50, 10, 1, 0.5, {"valkey": 0.40}),
     ("set-16k-c10", "set-16k", 10, 1, 1, 0.05, {"redis": 0.75}),
     ("get-16k-c10", "get-16k", 10, 1, 1, 0.05, {"redis": 0.75}),
     ("set-1m-c10", "set-1m", 10, 1, 1, 0.003, {"redis": 0.75}),
@@ -218,6 +219,8 @@ def run_load(line, deadline_s, stdin=""):
 
 
 def redis_benchmark(server, command, connections, pipeline, requests, options):
+    # A last pipeline that is cut off may end it with "All clients disconnected".
+    requests -= requests % pipeline
     line = ["redis-benchmark", "-p", str(server.port), "-n", str(requests), "-c", str(connections)]
     keys = LARGE_KEYS if command.split("-")[-1] in LARGE else options.keys
     line += ["-P", str(pipeline), "-r", str(keys), "--precision", "3", "-x"]
@@ -506,9 +509,11 @@ def parse_options():
     parser.add_argument(
         "--load", choices=["redis-benchmark", "dfly_bench"], default="redis-benchmark"
     )
-    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    binary = os.path.join(ROOT, "build/release/dragonfly")
+    parser.add_argument("--binary", type=os.path.abspath, default=binary)
     parser.add_argument("--valkey", default=installed_valkey(), help="its server; empty: without")
-    parser.add_argument("--dfly-bench", default=os.path.join(ROOT, "build/release/dfly_bench"))
+    load = os.path.join(ROOT, "build/release/dfly_bench")
+    parser.add_argument("--dfly-bench", type=os.path.abspath, default=load)
     parser.add_argument("--server-flag", action="append", default=[], help="one more flag for ours")
     parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")
     options = parser.parse_args()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on the types that are no strings: the server's CPU for each command, and what values
-cost in memory; redis-server's and ours in turn, and their ratio (the median of the rounds' ratios).
+"""Commands on the types that are no strings: the server's CPU for each command; redis-server's and
+ours in turn, and their ratio (the median of the rounds' ratios). What the types cost in memory:
+memory.py types.
 
 One thread each, ten connections with pipelines. Servers, cores and the way CPU time is measured are
-those of compare.py; memory is what INFO's used_memory grows by. A load is a row of LOADS; the
-replies of all its commands have one length, or one number of lines.
+those of compare.py. A load is a row of LOADS; the replies of all its commands have one length, or
+one number of lines.
 """
 
 import dataclasses
@@ -75,24 +76,13 @@ def nothing(_connection):
     pass
 
 
-def small_hashes(connection, count=KEYS):
+def small_hashes(connection):
     words = [word for i in range(FIELDS) for word in (b"field:%d" % i, VALUE)]
-    fill(connection, ((b"HSET", b"hash:%d" % i, *words) for i in range(count)))
+    fill(connection, ((b"HSET", b"hash:%d" % i, *words) for i in range(KEYS)))
 
 
-def large_hash(connection, count=KEYS):
-    fill_one(connection, b"HSET", b"hash", [(b"field:%d" % i, VALUE) for i in range(count)])
-
-
-def large_hash_of_short_values(connection, count):
-    fields = [(b"field:%d" % i, b"value:%d" % i) for i in range(count)]
-    fill_one(connection, b"HSET", b"hash", fields)
-
-
-def large_hash_of_blocks(connection, count):
-    """Values that need a block of memory of their own: 16 bytes that are not ASCII."""
-    value = bytes(range(0xF0, 0x100))
-    fill_one(connection, b"HSET", b"hash", [(b"field:%d" % i, value) for i in range(count)])
+def large_hash(connection):
+    fill_one(connection, b"HSET", b"hash", [(b"field:%d" % i, VALUE) for i in range(KEYS)])
 
 
 def small_sets(connection):
@@ -100,8 +90,8 @@ def small_sets(connection):
     fill(connection, ((b"SADD", b"set:%d" % i, *members) for i in range(KEYS)))
 
 
-def large_set(connection, count=KEYS):
-    fill_one(connection, b"SADD", b"set", [(member(i),) for i in range(count)])
+def large_set(connection):
+    fill_one(connection, b"SADD", b"set", [(member(i),) for i in range(KEYS)])
 
 
 def small_zsets(connection):
@@ -119,11 +109,6 @@ def huge_zset(connection):
 
 def lists(connection):
     fill(connection, ((b"RPUSH", b"list:%d" % i, *[VALUE] * 20) for i in range(KEYS // 2)))
-
-
-def stream(connection, count=KEYS):
-    entry = (b"name", VALUE, b"number", b"12345")
-    fill(connection, ((b"XADD", b"stream", b"%d-1" % (i + 1), *entry) for i in range(count)))
 
 
 def two_sets(connection):
@@ -259,36 +244,6 @@ def measure(kind, load, options):
         server.stop()
 
 
-# name, what is there(connection, how many), asked
-MEMORY = [
-    ("memory-1000000-hashes-of-5-fields", small_hashes, 0.9),
-    ("memory-hash-of-1000000-fields", large_hash, 0.6),
-    ("memory-hash-of-1000000-short-fields", large_hash_of_short_values, 0.6),
-    ("memory-hash-of-1000000-binary-fields", large_hash_of_blocks, 0.6),
-    ("memory-set-of-1000000-members", large_set, 0.6),
-    ("memory-zset-of-1000000-members", large_zset, 0.6),
-    ("memory-stream-of-1000000-entries", stream, 0.9),
-]
-
-
-def used_memory(connection):
-    info = connection.call(b"INFO", b"memory").decode()
-    return int(next(line for line in info.splitlines() if line.startswith("used_memory:"))[12:])
-
-
-def measure_memory(kind, fill_in, count, options):
-    """Bytes of each."""
-    options.server_flag = [*options.extra_flag, "--num_shards=1"]
-    server = Server(kind, 1, options)
-    try:
-        connection = Connection(server.port)
-        before = used_memory(connection)
-        fill_in(connection, count)
-        return (used_memory(connection) - before) / count
-    finally:
-        server.stop()
-
-
 def main():
     parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
@@ -303,17 +258,6 @@ def main():
             load = dataclasses.replace(load, pipelines=max(10, load.pipelines // 20))
         side_by_side.print_row(
             (load.name,), lambda kind: measure(kind, load, options), load.asked, options
-        )
-    chosen = [row for row in MEMORY if options.only in row[0]]
-    if not chosen:
-        return
-    print()
-    side_by_side.print_head("load", "redis-server, bytes", "ours, bytes")
-    options.rounds = 1  # it does not vary
-    count = MANY // 20 if options.quick else MANY
-    for name, fill_in, asked in chosen:
-        side_by_side.print_row(
-            (name,), lambda kind: measure_memory(kind, fill_in, count, options), asked, options, 1
         )
 
 

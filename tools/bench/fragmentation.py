@@ -166,7 +166,8 @@ def measure(kind, threads, load, defrag, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    binary = os.path.join(ROOT, "build/release/dragonfly")
+    parser.add_argument("--binary", type=os.path.abspath, default=binary)
     parser.add_argument("--server_flag", action="append", default=[])
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--churn", type=float, default=60, help="seconds")

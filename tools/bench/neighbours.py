@@ -119,6 +119,13 @@ class Union(Neighbour):
         self.client.drain(("SUNIONSTORE", "union", "one", "two"))
 
 
+class Members(Union):
+    name = "SMEMBERS of a large set, and SUNION of two"
+
+    def work(self):
+        self.client.drain(("SMEMBERS", "one"), ("SUNION", "one", "two"))
+
+
 class ScoredUnion(Neighbour):
     name = "ZUNIONSTORE of two large sorted sets"
 
@@ -234,7 +241,8 @@ class SlowReader(Neighbour):
 
 
 NEIGHBOURS = [
-    *(Nobody, LargeValues, AllKeys, Sort, Union, ScoredUnion, Copy, Delete, Script, Connects),
+    *(Nobody, LargeValues, AllKeys, Sort, Union, Members, ScoredUnion, Copy, Delete, Script),
+    Connects,
     *(Save, Expire, Evict, SlowReader),
 ]
 

@@ -153,7 +153,8 @@ def main():
     parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
     parser.add_argument("--redis-only", action="store_true", help="redis-server's figures alone")
-    parser.add_argument("--dfly-bench", default=os.path.join(ROOT, "build/release/dfly_bench"))
+    load = os.path.join(ROOT, "build/release/dfly_bench")
+    parser.add_argument("--dfly-bench", type=os.path.abspath, default=load)
     parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")
     options = parser.parse_args()
     loads = [load for load in LOADS if options.only in load[0]]

@@ -19,7 +19,8 @@ def parser_of(description, with_valkey=False):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="loads whose name contains this")
     parser.add_argument("--quick", action="store_true", help="one short round; a smoke test")
-    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    binary = os.path.join(ROOT, "build/release/dragonfly")
+    parser.add_argument("--binary", type=os.path.abspath, default=binary)
     if with_valkey:
         found = installed_valkey()
         parser.add_argument("--valkey", default=found, help="its server; empty: without")

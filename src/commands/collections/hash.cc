@@ -350,35 +350,36 @@ void RegisterHashCommands(CommandTable* table) {
   constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
   constexpr std::string_view kForAll = "O(N) where N is the number of fields of the hash.";
   constexpr std::string_view kAnyOrder = "nondeterministic_output_order";
-  add("hset", HSet, -4, kSet, KeyAt(1), "Sets fields of a hash; makes the key if need be.", "2.0.0",
-      kForFields);
-  add("hsetnx", HSetNx, 4, kSet, KeyAt(1, "RW insert"),
+  add("hset", HSet, -4, kSet, KeyAndElement(2), "Sets fields of a hash; makes the key if need be.",
+      "2.0.0", kForFields);
+  add("hsetnx", HSetNx, 4, kSet, KeyAndElement(2, "RW insert"),
       "Sets a field of a hash that does not exist.", "2.0.0", "O(1)");
   table->Add({.name = "hmset",
               .run = HMSet,
               .arity = -4,
               .flags = kSet,
               .categories = kAclHash,
-              .keys = KeyAt(1),
+              .keys = KeyAndElement(2),
               .docs = {.summary = "Sets fields of a hash.",
                        .since = "2.0.0",
                        .group = "hash",
                        .complexity = kForFields,
                        .deprecated_since = "4.0.0",
                        .replaced_by = "`HSET` with multiple field-value pairs"}});
-  add("hdel", HDel, -3, kWrite | kFast, KeyAt(1, "RW delete"),
+  add("hdel", HDel, -3, kWrite | kFast, KeyAndElement(2, "RW delete"),
       "Removes fields of a hash, and the key with the last one.", "2.0.0", kForFields);
-  add("hincrby", HIncrBy, 4, kSet, KeyAt(1, "RW access update"),
+  add("hincrby", HIncrBy, 4, kSet, KeyAndElement(2, "RW access update"),
       "Adds to the integer of a field; a missing one counts as 0.", "2.0.0", "O(1)");
-  add("hincrbyfloat", HIncrByFloat, 4, kSet, KeyAt(1, "RW access update"),
+  add("hincrbyfloat", HIncrByFloat, 4, kSet, KeyAndElement(2, "RW access update"),
       "Adds to the decimal number of a field; a missing one counts as 0.", "2.6.0", "O(1)");
-  add("hget", HGet, 3, kGet, KeyAt(1), "Returns the value of a field.", "2.0.0", "O(1)");
-  add("hmget", HMGet, -3, kGet, KeyAt(1), "Returns the values of fields.", "2.0.0", kForFields);
-  add("hexists", HExists, 3, kGet, KeyAt(1, "RO"), "Tells whether a field exists.", "2.0.0",
+  add("hget", HGet, 3, kGet, KeyAndElement(2), "Returns the value of a field.", "2.0.0", "O(1)");
+  add("hmget", HMGet, -3, kGet, KeyAndElement(2), "Returns the values of fields.", "2.0.0",
+      kForFields);
+  add("hexists", HExists, 3, kGet, KeyAndElement(2, "RO"), "Tells whether a field exists.", "2.0.0",
       "O(1)");
   add("hlen", HLen, 2, kGet, KeyAt(1, "RO"), "Returns the number of fields.", "2.0.0",
       "O(1), O(log N) where N fields have deadlines.");
-  add("hstrlen", HStrLen, 3, kGet, KeyAt(1, "RO"), "Returns the length of a field's value.",
+  add("hstrlen", HStrLen, 3, kGet, KeyAndElement(2, "RO"), "Returns the length of a field's value.",
       "3.2.0", "O(1)");
   add("hgetall", HGetAll, 2, kReadonly, KeyAt(1), "Returns all fields and their values.", "2.0.0",
       kForAll, kAnyOrder);

@@ -335,20 +335,30 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void RegisterSetCommands(CommandTable* table) {
   SetValue::RegisterType();
   const FamilyRows add(table, "set", kAclSet);
-  add("sadd", SAdd, -3, kWrite | kDenyOom | kFast, KeyAt(1, "RW insert"),
+  add("sadd", SAdd, -3, kWrite | kDenyOom | kFast, KeyAndElement(2, "RW insert"),
       "Adds members to a set; makes the key if need be.", "1.0.0",
       "O(N) where N is the number of members that are named.");
-  add("srem", SRem, -3, kWrite | kFast, KeyAt(1, "RW delete"), "Removes members from a set.",
-      "1.0.0", "O(N) where N is the number of members that are named.");
-  add("sismember", SIsMember, 3, kReadonly | kFast, KeyAt(1, "RO"),
+  add("srem", SRem, -3, kWrite | kFast, KeyAndElement(2, "RW delete"),
+      "Removes members from a set.", "1.0.0",
+      "O(N) where N is the number of members that are named.");
+  add("sismember", SIsMember, 3, kReadonly | kFast, KeyAndElement(2, "RO"),
       "Tells whether something is a member of a set.", "1.0.0", "O(1)");
-  add("smismember", SMIsMember, -3, kReadonly | kFast, KeyAt(1),
+  add("smismember", SMIsMember, -3, kReadonly | kFast, KeyAndElement(2),
       "Tells of each of several things whether it is a member of a set.", "6.2.0",
       "O(N) where N is the number of things that are asked for.");
   add("scard", SCard, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of members of a set.", "1.0.0", "O(1)");
-  add("smembers", SMembers, 2, kReadonly, KeyAt(1), "Returns all members of a set.", "1.0.0",
-      "O(N) where N is the number of members.", "nondeterministic_output_order");
+  table->Add({.name = "smembers",
+              .run = SMembers,
+              .across = ShowInSlices,
+              .slices = true,
+              .arity = 2,
+              .flags = kReadonly,
+              .categories = kAclSet,
+              .keys = KeyAt(1),
+              .docs = {"Returns all members of a set.", "1.0.0", "set",
+                       "O(N) where N is the number of members."},
+              .tips = "nondeterministic_output_order"});
   add("spop", SPop, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
       "Removes and returns random members of a set.", "1.0.0",
       "O(N) where N is the number of members removed.", "nondeterministic_output");

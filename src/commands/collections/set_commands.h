@@ -74,6 +74,8 @@ class MemberList {
 inline constexpr size_t kLargeMembers = 8192;
 inline constexpr size_t kSliceMembers = 1024;
 
+// SMEMBERS of a large set, or SUNION. Suspends.
+void ShowInSlices(CoordinatorContext& cx, Args args, ReplySink& reply);
 // SINTER, SUNION and SDIFF with their relatives (set_operations.cc).
 void RegisterSetOperations(CommandTable* table);
 

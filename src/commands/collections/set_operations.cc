@@ -234,12 +234,15 @@ std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) 
 
 // --- Results ---
 
-void ReplyWith(const Result& result, ReplySink& reply) {
+// `work`: null in a brief, as below.
+void ReplyWith(const Result& result, ReplySink& reply, helio::LongWork* work = nullptr) {
   reply.Set(result.members.size());
-  for (size_t i = 0; i < result.members.size(); ++i) reply.Bulk(result.members[i]);
+  for (size_t i = 0; i < result.members.size(); ++i) {
+    reply.Bulk(result.members[i]);
+    if (work != nullptr) work->Step();
+  }
 }
 
-// `work`: null in a brief.
 CompactValue MakeSet(const Result& result, const SetLimit& limit, helio::LongWork* work = nullptr) {
   const MemberList& members = result.members;
   Shape shape;
@@ -293,11 +296,19 @@ class AcrossShards {
   AcrossShards(CoordinatorContext& cx, Keys keys) : parts_(cx, keys) {}
 
   // Before Run.
-  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
+  void SetTarget(std::string_view key) {
+    parts_.SetTarget(key);
+    in_slices_ = true;
+  }
+  // The first hop is not the last one of a union without a target, so large sets can be read in
+  // slices. Before Run.
+  void SetInSlices() { in_slices_ = true; }
+  bool is_in_one_shard() { return parts_.items().size() == 1; }
 
-  // Once. None if one of the keys is no set. Suspends, as Store does.
+  // Once. None if one of the keys is no set, or if it needs slices and may have none: then it has
+  // done nothing. Suspends, as Store does.
   std::optional<Result> Run(Operation operation) {
-    if (parts_.items().size() == 1) {
+    if (is_in_one_shard()) {
       std::optional<Result> found;
       if (!ComputeInOne(operation, &found)) return std::nullopt;
       if (found) return found;
@@ -318,6 +329,8 @@ class AcrossShards {
     }
     return result;
   }
+
+  bool needs_slices() const { return needs_slices_; }
 
   // Returns the size of the set.
   size_t Store(Operation operation, std::string_view key, Result& result) {
@@ -361,11 +374,11 @@ class AcrossShards {
       item.part.is_wrong_type = !sets;
       if (!sets) return;
       Note(cx, *sets, &item);
-      const bool takes_long =
+      const bool is_large =
           operation == Operation::kUnion ? IsLarge(item) : item.part.largest > kLargeMembers;
-      if (!parts_.has_target() || !takes_long) *result = Compute(operation, *sets);
+      if (!in_slices_ || !is_large) *result = Compute(operation, *sets);
     };
-    return parts_.Hop(compute) && !IsWrongType();
+    return parts_.Hop(compute, MoreIf(in_slices_)) && !IsWrongType();
   }
 
   bool IsWrongType() {
@@ -526,27 +539,38 @@ class AcrossShards {
 
   // The first hop of a union. False: as Survey.
   bool CopyToUnite() {
-    const bool is_kept = parts_.has_target();
-    const auto copy = [is_kept](ShardContext& cx, Item& item) {
+    const auto copy = [](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
       if (!sets) return;
       Note(cx, *sets, &item);
-      if (!is_kept || !IsLarge(item)) AddUnion(*sets, &item.part.members);
+      if (!IsLarge(item)) AddUnion(*sets, &item.part.members);
     };
-    return parts_.Hop(copy) && !IsWrongType();
+    if (!parts_.Hop(copy, MoreIf(in_slices_)) || IsWrongType()) return false;
+    needs_slices_ = !in_slices_ && HasLarge();
+    return !needs_slices_;
   }
   void Unite(Result* result) {
-    if (parts_.has_target() && std::any_of(parts_.items().begin(), parts_.items().end(), IsLarge)) {
-      return UniteLarge(result);
+    std::vector<Item>& items = parts_.items();
+    if (HasLarge()) {
+      for (Item& item : items) item.part.members.Reserve(item.part.largest);
+      parts_.HopInSlices(IsLarge, CopySome);
+      if (parts_.has_target()) return UniteLarge(result);
     }
+    if (items.size() == 1 && items[0].keys.size() == 1) {
+      result->members = std::move(items[0].part.members);
+      return;
+    }
+    helio::LongWork work;
     SetValue::Table seen;
-    for (const Item& item : parts_.items()) {
+    for (const Item& item : items) {
       const MemberList& members = item.part.members;
       for (size_t i = 0; i < members.size(); ++i) {
         if (seen.Add(members[i])) result->members.Add(members[i]);
+        work.Step();
       }
     }
+    while (!seen.FreeSome(kSliceMembers)) work.Step();
   }
 
   // One of its sets is: the union is a table then, whatever the others have.
@@ -555,8 +579,8 @@ class AcrossShards {
     return item.part.largest >
            std::max<size_t>({kLargeMembers, limit.integers, limit.packed.entries});
   }
+  bool HasLarge() { return std::any_of(parts_.items().begin(), parts_.items().end(), IsLarge); }
   void UniteLarge(Result* result) {
-    parts_.HopInSlices(IsLarge, CopySome);
     helio::LongWork work;
     const SetLimit limit = parts_.items()[0].part.limit;
     CompactValue& value = result->set.emplace();
@@ -604,7 +628,11 @@ class AcrossShards {
     return sets;
   }
 
+  static Parts::More MoreIf(bool more) { return more ? Parts::More::kYes : Parts::More::kNo; }
+
   Parts parts_;
+  bool in_slices_ = false;
+  bool needs_slices_ = false;
 };
 
 // --- Handlers ---
@@ -619,10 +647,17 @@ void Show(ShardContext& cx, Args args, ReplySink& reply) {
 // Suspends.
 template <Operation kOperation>
 void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  AcrossShards sets(cx, args.from(1));
-  const std::optional<Result> result = sets.Run(kOperation);
+  std::optional<AcrossShards> sets(std::in_place, cx, args.from(1));
+  if (sets->is_in_one_shard()) sets->SetInSlices();  // one of them is large
+  std::optional<Result> result = sets->Run(kOperation);
+  if (sets->needs_slices()) {
+    sets.emplace(cx, args.from(1));
+    sets->SetInSlices();
+    result = sets->Run(kOperation);
+  }
   if (!result) return reply.Error(kErrWrongType);
-  ReplyWith(*result, reply);
+  helio::LongWork work;
+  ReplyWith(*result, reply, &work);
 }
 
 template <Operation kOperation>
@@ -688,6 +723,10 @@ void SInterCardAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 }  // namespace
 
+void ShowInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  ShowAcross<Operation::kUnion>(cx, args, reply);
+}
+
 void RegisterSetOperations(CommandTable* table) {
   const auto add = [table](std::string_view name, ShardHandler run, CoordinatorHandler across,
                            int arity, uint32_t flags, KeySpec keys, std::string_view summary,
@@ -696,7 +735,7 @@ void RegisterSetOperations(CommandTable* table) {
     table->Add({.name = name,
                 .run = run,
                 .across = across,
-                .slices = (flags & kWrite) != 0,
+                .slices = across != SInterCardAcross,  // whose LIMIT may end it early
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSet,

@@ -119,6 +119,8 @@ struct KeySpec {
   // always is, and COMMAND INFO tells of keys behind the only one of `options`; as many arguments
   // that are no keys follow them (XREAD ... STREAMS).
   std::optional<KeyRange> (*find)(Args args) = nullptr;
+  // Not 0: what this argument names is looked up in the value of the key (the field of HGET).
+  int element_at = 0;
 
   bool has_keys() const { return first > 0; }
 };
@@ -127,6 +129,9 @@ constexpr KeySpec KeyAt(int position, std::string_view flags = {}) {
 }
 constexpr KeySpec KeysFrom(int first, int step = 1, std::string_view flags = {}) {
   return {first, -1, step, flags};
+}
+constexpr KeySpec KeyAndElement(int element_at, std::string_view flags = {}) {
+  return {.first = 1, .last = 1, .step = 1, .flags = flags, .element_at = element_at};
 }
 // LMOVE: from the one to the other.
 constexpr KeySpec TwoKeys(std::string_view first_flags, std::string_view second_flags) {
@@ -266,6 +271,11 @@ struct Command {
     if (keys.find != nullptr) [[unlikely]]
       return KeysOf(args).first();
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
+  }
+  // See KeySpec::element_at; null: there is none.
+  std::string_view ElementOf(Args args) const {
+    const auto at = static_cast<size_t>(keys.element_at);
+    return at != 0 && at < args.size() ? args[at] : std::string_view();
   }
   // `of_call`: ScriptFinder::FlagsOf.
   bool MayWrite(uint32_t of_call) const {

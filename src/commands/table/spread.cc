@@ -102,24 +102,41 @@ class Split {
   Part& part(ShardId shard) { return parts_[part_of_[shard].index]; }
   std::vector<Part>& parts() { return parts_; }
   // Of each key.
-  const std::vector<ShardId>& order() const { return order_; }
-  const std::vector<uint64_t>& hashes() const { return hash_of_; }
+  std::span<const ShardId> order() const { return order_; }
+  std::span<const uint64_t> hashes() const { return hash_of_; }
 
  private:
   struct PartOfShard {
     size_t keys = 0;
     size_t index = 0;
   };
+  static constexpr size_t kFewKeys = 16;
+
   absl::InlinedVector<PartOfShard, 8> part_of_;  // by shard
-  std::vector<uint64_t> hash_of_;
-  std::vector<ShardId> order_;
+  absl::InlinedVector<uint64_t, kFewKeys> hash_of_;
+  absl::InlinedVector<ShardId, kFewKeys> order_;
   std::vector<Part> parts_;
   // Of all parts, each part's together.
-  std::vector<std::string_view> args_;
-  std::vector<uint64_t> hashes_;
+  absl::InlinedVector<std::string_view, 3 * kFewKeys> args_;
+  absl::InlinedVector<uint64_t, kFewKeys> hashes_;
 };
 
-void Merge(Spread spread, Split& split, ReplySink& reply) {
+// The items of `count` keys, which begin at `begin`.
+void MergeItems(Split& split, size_t begin, size_t count, ReplySink& reply) {
+  reply.Array(count);
+  for (ShardId id : split.order().subspan(begin, count)) {
+    Part& part = split.part(id);
+    CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
+    const size_t index = part.merged++;
+    if (part.reply.items[index].is_null) {
+      reply.Null();
+    } else {
+      reply.Bulk(part.reply.Text(index));
+    }
+  }
+}
+
+void Merge(Spread spread, Split& split, std::span<const uint32_t> counts, ReplySink& reply) {
   for (const Part& part : split.parts()) {
     if (part.reply.error) return reply.Error(*part.reply.error);
   }
@@ -129,19 +146,15 @@ void Merge(Spread spread, Split& split, ReplySink& reply) {
       for (const Part& part : split.parts()) sum += part.reply.integer;
       return reply.Integer(sum);
     }
-    case Spread::kKeepOrder:
-      reply.Array(split.order().size());
-      for (ShardId id : split.order()) {
-        Part& part = split.part(id);
-        CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
-        const size_t index = part.merged++;
-        if (part.reply.items[index].is_null) {
-          reply.Null();
-        } else {
-          reply.Bulk(part.reply.Text(index));
-        }
+    case Spread::kKeepOrder: {
+      if (counts.empty()) return MergeItems(split, 0, split.order().size(), reply);
+      size_t begin = 0;
+      for (uint32_t count : counts) {
+        MergeItems(split, begin, count, reply);
+        begin += count;
       }
       return;
+    }
     case Spread::kAllOk:
       return reply.Ok();
     case Spread::kNone:
@@ -151,7 +164,8 @@ void Merge(Spread spread, Split& split, ReplySink& reply) {
 
 }  // namespace
 
-void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply) {
+void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
+               std::span<const uint32_t> counts) {
   if (command.spread == Spread::kNone) {
     LOG(DFATAL) << command.full_name << " has several keys and no way to several shards";
     return reply.Error("ERR not possible with keys in several shards");
@@ -175,7 +189,7 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
     command.run(shard_cx, std::span<const std::string_view>(part.args), part.reply);
   };
   if (!tx.Run(run_part)) return;
-  Merge(command.spread, split, reply);
+  Merge(command.spread, split, counts, reply);
 }
 
 }  // namespace dfly

@@ -429,22 +429,22 @@ void RegisterZsetCommands(CommandTable* table) {
       "O(log(N)+M) where N is the number of members and M is the number returned.";
   constexpr std::string_view kRemove =
       "O(log(N)*M) where N is the number of members and M is the number removed.";
-  add("zadd", ZAdd, -4, kWrite | kDenyOom | kFast, KeyAt(1, "RW update"),
+  add("zadd", ZAdd, -4, kWrite | kDenyOom | kFast, KeyAndElement(3, "RW update"),
       "Adds members with their scores, or changes the scores; makes the key if need be.", "1.2.0",
       "O(log(N)) for each member, where N is the number of members.");
-  add("zincrby", ZIncrBy, 4, kWrite | kDenyOom | kFast, KeyAt(1, "RW access update"),
+  add("zincrby", ZIncrBy, 4, kWrite | kDenyOom | kFast, KeyAndElement(3, "RW access update"),
       "Adds to the score of a member; makes it if need be.", "1.2.0", kLog);
   add("zcard", ZCard, 2, kReadonly | kFast, KeyAt(1, "RO"), "Returns the number of members.",
       "1.2.0", "O(1)");
-  add("zscore", ZScore, 3, kReadonly | kFast, KeyAt(1), "Returns the score of a member.", "1.2.0",
-      "O(1)");
-  add("zmscore", ZMScore, -3, kReadonly | kFast, KeyAt(1), "Returns the scores of members.",
+  add("zscore", ZScore, 3, kReadonly | kFast, KeyAndElement(2), "Returns the score of a member.",
+      "1.2.0", "O(1)");
+  add("zmscore", ZMScore, -3, kReadonly | kFast, KeyAndElement(2), "Returns the scores of members.",
       "6.2.0", "O(M) where M is the number of members asked for.");
-  add("zrank", ZRank, -3, kReadonly | kFast, KeyAt(1),
+  add("zrank", ZRank, -3, kReadonly | kFast, KeyAndElement(2),
       "Returns how many members come before a member.", "2.0.0", kLog);
-  add("zrevrank", ZRevRank, -3, kReadonly | kFast, KeyAt(1),
+  add("zrevrank", ZRevRank, -3, kReadonly | kFast, KeyAndElement(2),
       "Returns how many members come behind a member.", "2.0.0", kLog);
-  add("zrem", ZRem, -3, kWrite | kFast, KeyAt(1, "RW delete"), "Removes members.", "1.2.0",
+  add("zrem", ZRem, -3, kWrite | kFast, KeyAndElement(2, "RW delete"), "Removes members.", "1.2.0",
       kRemove);
   add("zcount", Count<RangeBy::kScore>, 4, kReadonly | kFast, KeyAt(1),
       "Returns the number of members with scores in a range.", "2.0.0", kLog);

@@ -27,6 +27,7 @@
 #include "core/memory/allocator.h"
 #include "core/memory/block_mover.h"
 #include "core/memory/large_text.h"
+#include "core/memory/prefetch.h"
 
 namespace dfly {
 
@@ -81,6 +82,8 @@ struct ObjectType {
   // any object, and leads to an end. Returns where the object is from now on. Null: it is copied as
   // a whole if it is small.
   void* (*move)(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) = nullptr;
+  // A stage of the look-up of an element with this hash (HashKey). Null: none is worth it.
+  void (*prefetch)(const void* object, uint8_t encoding, FetchStage stage, uint64_t hash) = nullptr;
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
 const ObjectType& ObjectTypeOf(ValueType type);  // REQUIRES: it is registered
@@ -177,6 +180,13 @@ class CompactValue {
   // What a prefetch wants, or null.
   const void* HeapAddress() const {
     return is_heap_string() || !is_string() ? Word<const void*>(0) : nullptr;
+  }
+
+  // A stage of the look-up of an element. After FetchStage::kValue of the key's own.
+  void PrefetchElement(FetchStage stage, uint64_t hash) const {
+    if (is_string()) return;
+    const auto prefetch = ObjectTypeOf(type()).prefetch;
+    if (prefetch != nullptr) prefetch(object(), object_encoding(), stage, hash);
   }
 
   // Moves what it has on the heap, or a part of that: see ObjectType::move. What an object costs

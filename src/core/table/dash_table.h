@@ -133,11 +133,23 @@ class DashTable {
   // last, only FreeSome may be called.
   bool FreeSome(size_t budget, size_t* value_bytes = nullptr);
 
-  // --- A batch of look-ups goes through these stages one after another, for all of its keys ---
+  // --- A batch of look-ups ---
 
-  void Prefetch(uint64_t hash) const;       // the bucket's metadata
-  void PrefetchSlot(uint64_t hash) const;   // the slot, by fingerprint
-  void PrefetchValue(uint64_t hash) const;  // what key and value have on the heap
+  // Of one of its keys. After the stages before it.
+  void Prefetch(FetchStage stage, uint64_t hash) const {
+    if (size_ == 0) return;
+    switch (stage) {
+      case FetchStage::kBucket:
+        return PrefetchBucket(hash);
+      case FetchStage::kSlot:
+        return PrefetchSlot(hash);
+      case FetchStage::kValue:
+        return PrefetchValue(hash);
+    }
+  }
+  // What is most likely the slot of the key with this hash; null: it is absent, or elsewhere. After
+  // FetchStage::kSlot it waits for nothing.
+  const Slot* Guess(uint64_t hash) const;
 
   // --- Walks ---
 
@@ -178,6 +190,13 @@ class DashTable {
   static constexpr double kLoadMax = 0.93;
   static constexpr double kLoadAfterGrowth = 0.82;
   static constexpr double kLoadAtReserve = 0.85;  // once all have come
+
+  void PrefetchBucket(uint64_t hash) const {
+    Segment* const segment = SegmentAt(PositionOf(hash));
+    PrefetchLine(segment->bucket(segment->Home(PositionOf(hash))));
+  }
+  void PrefetchSlot(uint64_t hash) const;
+  void PrefetchValue(uint64_t hash) const;
   static constexpr uint32_t kChainMax = 8;  // buckets that an insertion may shift entries along
   static constexpr uint32_t kChunkSlots = Segment::kChunkBuckets * kBucketSlots;
 

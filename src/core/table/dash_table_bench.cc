@@ -138,10 +138,10 @@ void HitInBatches(benchmark::State& state) {
     if (at + kBatch > keys.size()) at = 0;
     for (size_t i = 0; i < kBatch; ++i) {
       hashes[i] = HashKey(keys[at + i]);
-      map.table.Prefetch(hashes[i]);
     }
-    for (uint64_t hash : hashes) map.table.PrefetchSlot(hash);
-    for (uint64_t hash : hashes) map.table.PrefetchValue(hash);
+    for (FetchStage stage : kFetchStages) {
+      for (uint64_t hash : hashes) map.table.Prefetch(stage, hash);
+    }
     for (size_t i = 0; i < kBatch; ++i) {
       auto it = map.table.Find(KeyProbe(keys[at + i], hashes[i]));
       char scratch[CompactValue::kScratchSize];

@@ -40,19 +40,11 @@ template <typename F>
 }
 
 template <typename V, typename H>
-void DashTable<V, H>::Prefetch(uint64_t hash) const {
-  if (size_ == 0) return;
-  Segment* segment = SegmentAt(PositionOf(hash));
-  PrefetchLine(segment->bucket(segment->Home(PositionOf(hash))));
-}
-
-template <typename V, typename H>
 void DashTable<V, H>::PrefetchSlot(uint64_t hash) const {
-  if (size_ == 0) return;
-  Segment* segment = SegmentAt(PositionOf(hash));
-  uint32_t home = segment->Home(PositionOf(hash));
-  Bucket* bucket = segment->bucket(home);
-  if (uint32_t mask = bucket->Match(FingerprintOf(hash)) & bucket->Own()) {
+  Segment* const segment = SegmentAt(PositionOf(hash));
+  const uint32_t home = segment->Home(PositionOf(hash));
+  Bucket* const bucket = segment->bucket(home);
+  if (const uint32_t mask = bucket->Match(FingerprintOf(hash)) & bucket->Own()) {
     PrefetchLine(&bucket->slot(std::countr_zero(mask)));
   } else {
     PrefetchLine(segment->bucket(segment->Next(home)));
@@ -60,21 +52,27 @@ void DashTable<V, H>::PrefetchSlot(uint64_t hash) const {
 }
 
 template <typename V, typename H>
-void DashTable<V, H>::PrefetchValue(uint64_t hash) const {
-  if (size_ == 0) return;
-  Segment* segment = SegmentAt(PositionOf(hash));
-  uint32_t home = segment->Home(PositionOf(hash));
+inline auto DashTable<V, H>::Guess(uint64_t hash) const -> const Slot* {
+  if (size_ == 0) return nullptr;
+  Segment* const segment = SegmentAt(PositionOf(hash));
+  const uint32_t home = segment->Home(PositionOf(hash));
   Bucket* bucket = segment->bucket(home);
   uint32_t mask = bucket->Match(FingerprintOf(hash)) & bucket->Own();
   if (mask == 0) {
     bucket = segment->bucket(segment->Next(home));
     mask = bucket->Match(FingerprintOf(hash)) & bucket->guests;
-    if (mask == 0) return;
+    if (mask == 0) return nullptr;
   }
-  Slot& slot = bucket->slot(std::countr_zero(mask));
-  if (const void* key = slot.key.HeapAddress()) PrefetchLine(key);
+  return &bucket->slot(std::countr_zero(mask));
+}
+
+template <typename V, typename H>
+void DashTable<V, H>::PrefetchValue(uint64_t hash) const {
+  const Slot* const slot = Guess(hash);
+  if (slot == nullptr) return;
+  if (const void* key = slot->key.HeapAddress()) PrefetchLine(key);
   if constexpr (requires(V value) { value.HeapAddress(); }) {
-    if (const void* value = slot.value.HeapAddress()) PrefetchLine(value);
+    if (const void* value = slot->value.HeapAddress()) PrefetchLine(value);
   }
 }
 

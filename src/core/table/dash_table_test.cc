@@ -59,9 +59,8 @@ TEST(DashTableTest, EmptyTableCostsNothing) {
   EXPECT_FALSE(table.Find(Probe("a")));
   EXPECT_EQ(table.Scan(0, [](auto&) { FAIL(); }), 0u);
   EXPECT_FALSE(table.Random([] { return 1u; }));
-  table.Prefetch(1);
-  table.PrefetchSlot(1);
-  table.PrefetchValue(1);
+  for (FetchStage stage : kFetchStages) table.Prefetch(stage, 1);
+  EXPECT_EQ(table.Guess(1), nullptr);
   table.CheckInvariants();
 }
 
@@ -81,14 +80,16 @@ TEST(DashTableTest, KeepsWhatIsInserted) {
   const int count = 20000 * kEffort;
   for (int i = 0; i < count; ++i) Put(table, KeyOf(i), std::to_string(i));
   EXPECT_EQ(table.size(), static_cast<size_t>(count));
+  int guessed = 0;
   for (int i = 0; i < count; ++i) {
     std::string key = KeyOf(i);
-    table.Prefetch(HashKey(key));
-    table.PrefetchSlot(HashKey(key));
-    table.PrefetchValue(HashKey(key));
+    for (FetchStage stage : kFetchStages) table.Prefetch(stage, HashKey(key));
+    const auto* const guess = table.Guess(HashKey(key));
+    guessed += guess == &*table.Find(Probe(key));
     ASSERT_EQ(Get(table, key), std::to_string(i));
     ASSERT_EQ(Get(table, "x" + key), "(none)");
   }
+  EXPECT_GT(guessed, count * 9 / 10);
   table.CheckInvariants();
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/memory/allocator.h"
+#include "core/memory/prefetch.h"
 #include "core/table/compact_key.h"
 #include "core/table/compact_value.h"
 #include "core/table/dash_table.h"
@@ -58,6 +59,7 @@ class MemberTable {
     const auto it = table_.Find(ProbeOf(member));
     return it ? &*it : nullptr;
   }
+  void Prefetch(FetchStage stage, uint64_t hash) const { table_.Prefetch(stage, hash); }
   // True if it was absent. A value is the empty string then.
   bool Add(std::string_view member) { return table_.FindOrInsert(ProbeOf(member)).second; }
   // Adds it if it is absent, and sets its value. True if it was absent.

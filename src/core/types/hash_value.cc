@@ -52,6 +52,10 @@ void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) 
   return Table::Move(static_cast<Table*>(object), mover, cursor);
 }
 
+void Prefetch(const void* object, uint8_t encoding, FetchStage stage, uint64_t hash) {
+  if (encoding == HashValue::kTable) static_cast<const Table*>(object)->Prefetch(stage, hash);
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding == HashValue::kPacked || static_cast<Table*>(object)->FreeSome(budget);
 }
@@ -69,7 +73,8 @@ void HashValue::RegisterType() {
                                         .encoding_name = EncodingName,
                                         .deadlines = &kFieldDeadlines,
                                         .free_some = FreeSome,
-                                        .move = Move});
+                                        .move = Move,
+                                        .prefetch = Prefetch});
 }
 
 void HashValue::Create(CompactValue* value) {

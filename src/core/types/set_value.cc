@@ -30,6 +30,10 @@ void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) 
   return Table::Move(static_cast<Table*>(object), mover, cursor);
 }
 
+void Prefetch(const void* object, uint8_t encoding, FetchStage stage, uint64_t hash) {
+  if (encoding == SetValue::kTable) static_cast<const Table*>(object)->Prefetch(stage, hash);
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding != SetValue::kTable || static_cast<Table*>(object)->FreeSome(budget);
 }
@@ -89,7 +93,8 @@ void SetValue::RegisterType() {
                                        .encoding_name = EncodingName,
                                        .deadlines = &kMemberDeadlines,
                                        .free_some = FreeSome,
-                                       .move = Move});
+                                       .move = Move,
+                                       .prefetch = Prefetch});
 }
 
 void SetValue::Create(CompactValue* value, std::string_view member, size_t expected,

@@ -74,6 +74,11 @@ void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) 
   return table;
 }
 
+void Prefetch(const void* object, uint8_t encoding, FetchStage stage, uint64_t hash) {
+  if (encoding == ZsetValue::kTable)
+    static_cast<const SortedTable*>(object)->scores.Prefetch(stage, hash);
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   if (encoding == ZsetValue::kPacked) return true;
   auto* table = static_cast<SortedTable*>(object);
@@ -132,7 +137,8 @@ void ZsetValue::RegisterType() {
                                         .clone_some = CloneSome,
                                         .encoding_name = EncodingName,
                                         .free_some = FreeSome,
-                                        .move = Move});
+                                        .move = Move,
+                                        .prefetch = Prefetch});
 }
 
 void ZsetValue::Create(CompactValue* value, size_t member_bytes, size_t expected,

@@ -2,6 +2,8 @@
 // One database (SELECT n) of one shard: its keys and their deadlines.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -12,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/memory/prefetch.h"
 #include "core/table/compact_key.h"
 #include "core/table/compact_value.h"
 #include "core/table/dash_table.h"
 #include "core/table/deadline_table.h"
+#include "core/text/hash.h"
 #include "engine/keyspace/memcached_items.h"
 #include "engine/keyspace/mutation.h"
 #include "helio/base/logging.h"
@@ -100,10 +104,13 @@ class Database {
   // As long as this stays the same, iterators stay alive. No two databases have the same one.
   uint64_t layout() const { return born_ + table_.layout(); }
 
-  // The stages of a batch; see DashTable.
-  void Prefetch(uint64_t hash) const { table_.Prefetch(hash); }
-  void PrefetchSlot(uint64_t hash) const { table_.PrefetchSlot(hash); }
-  void PrefetchValue(uint64_t hash) const { table_.PrefetchValue(hash); }
+  // A stage of a batch; see DashTable.
+  void Prefetch(FetchStage stage, uint64_t hash) const { table_.Prefetch(stage, hash); }
+  // What is most likely the value of the key with this hash, or null; see DashTable.
+  const CompactValue* Guess(uint64_t hash) const {
+    const auto* const slot = table_.Guess(hash);
+    return slot == nullptr ? nullptr : &slot->value;
+  }
 
   // The key, due or not. For all but ShardContext a due key is none.
   Table::Iterator Find(const KeyProbe& probe) const { return table_.Find(probe); }
@@ -338,5 +345,34 @@ class DatabaseSet {
   size_t made_end_ = 0;  // all behind it are null
   MemcachedItems memcached_;
 };
+
+// Fetches what a batch of commands looks up into the cache: all of them wait for memory together,
+// not one after another. for_each(visit) calls visit(const Database&, uint64_t hash,
+// std::string_view element) for each key; `element`: of its value, is looked up there; or nothing.
+template <typename ForEach>
+void PrefetchTogether(ForEach for_each) {
+  using enum FetchStage;
+  bool have_elements = false;
+  for_each([&](const Database& database, uint64_t hash, std::string_view element) {
+    database.Prefetch(kBucket, hash);
+    have_elements |= element.data() != nullptr;
+  });
+  for_each([](const Database& database, uint64_t hash, std::string_view) {
+    database.Prefetch(kSlot, hash);
+  });
+  for_each([](const Database& database, uint64_t hash, std::string_view) {
+    database.Prefetch(kValue, hash);
+  });
+  if (!have_elements) return;
+  absl::InlinedVector<std::pair<const CompactValue*, uint64_t>, 64> elements;
+  for_each([&](const Database& database, uint64_t hash, std::string_view element) {
+    if (element.data() == nullptr) return;
+    const CompactValue* const value = database.Guess(hash);
+    if (value != nullptr && !value->is_string()) elements.emplace_back(value, HashKey(element));
+  });
+  for (FetchStage stage : kFetchStages) {
+    for (const auto& [value, hash] : elements) value->PrefetchElement(stage, hash);
+  }
+}
 
 }  // namespace dfly

@@ -197,7 +197,7 @@ void Evictor::SearchAll(Database& database, int64_t now_ms) {
     const uint64_t hits = UINT8_MAX - (candidates_[0].coldness >> kTieBits);
     if (hits <= floor_) break;
   }
-  database.Prefetch(uint64_t{hand} << 32);
+  database.Prefetch(FetchStage::kBucket, uint64_t{hand} << 32);
   if (!counts_hits || met_ == 0) return;
   const uint64_t hits = UINT8_MAX - (candidates_[0].coldness >> kTieBits);
   if (hits > floor_) {

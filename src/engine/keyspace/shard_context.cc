@@ -73,9 +73,9 @@ void ShardContext::FetchExpected() const {
       expected_.hashes.subspan(begin, std::min(kFetchedAhead, expected_.hashes.size() - begin));
   expected_.fetched += hashes.size();
   if (database_ == nullptr) return;
-  for (uint64_t hash : hashes) database_->Prefetch(hash);
-  for (uint64_t hash : hashes) database_->PrefetchSlot(hash);
-  for (uint64_t hash : hashes) database_->PrefetchValue(hash);
+  for (FetchStage stage : kFetchStages) {
+    for (uint64_t hash : hashes) database_->Prefetch(stage, hash);
+  }
 }
 
 auto ShardContext::UnlessTimedDue(Iterator it, const KeyProbe& probe) const -> Iterator {

@@ -34,6 +34,7 @@ struct Caller {
   int64_t locks_cycles = 0;  // that it has waited for its locks; counts as its own time
   TxOrigin held_by = {};
   uint32_t hops = 0;
+  uint32_t commands = 1;  // that have run as one (Gathered)
 };
 
 // Owner: one worker. Suspends: never.

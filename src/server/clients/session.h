@@ -166,6 +166,11 @@ class Session final : public CommandClient, public MovedSession {
   }
   // Dispatch has to look whether it may run the next command.
   bool is_checked() const { return !user.is_authenticated || user.acl != nullptr; }
+  // It has sent nothing that makes its commands, or their replies, unlike those of others.
+  bool is_plain() const {
+    return multi == nullptr && primary == nullptr && tracking == nullptr &&
+           subscriptions == nullptr && reply_mode == ReplyMode::kOn && !is_checked();
+  }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
   // By a setting of the start. A client that came by HTTP is where its browser is.
   bool IsAllowed(ProtectedAction action) const;

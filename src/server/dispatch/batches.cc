@@ -128,16 +128,15 @@ void Batches::OnArrival(ShardBatch* batch) {
 
 void Batches::RunArrived() {
   helio::NoSuspend no_suspend;
-  auto for_each = [&](auto&& prefetch) {
+  PrefetchTogether([&](auto&& visit) {
     for (const ShardBatch* batch : arrived_) {
       const Database* database = shards_.local(batch->shard).FindDb(batch->db_index);
       if (database == nullptr) continue;
-      for (const ShardBatch::Entry& entry : batch->rest()) prefetch(*database, entry.hash);
+      for (const ShardBatch::Entry& entry : batch->rest()) {
+        visit(*database, entry.hash, batch->ElementOf(entry));
+      }
     }
-  };
-  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+  });
   now_ms_ = helio::UnixMillis();
   for (ShardBatch* batch : arrived_) RunInOrder(batch);
   arrived_.clear();

@@ -109,8 +109,9 @@ void CommandRunner::CountWaiting(const Command& row, Args args, const ReplySink&
   // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
   CommandStats& counted = worker_.stats.commands[row.id];
   const int64_t cycles = helio::CycleClock::Now() - begin - waited_cycles;
-  counted.AddTimed(cycles);
-  worker_.timer.Track(row.id, cycles);
+  const uint32_t count = caller != nullptr ? caller->commands : 1;
+  for (uint32_t i = 0; i < count; ++i) counted.AddTimed(cycles / count);
+  worker_.timer.Track(row.id, cycles / count, count);
   if (caller != nullptr) {
     // A transaction's wait is within the time; what the shard's queue kept was before.
     const int64_t with_locks = cycles + (caller->slow != nullptr ? caller->locks_cycles : 0);

@@ -48,10 +48,10 @@ class CommandRunner : public PerThread<CommandRunner> {
   template <typename Call>
   void RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller, Call call);
   // The same for a command of a client, which is refused if it would have to wait for a slow
-  // script: then that is the reply. Suspends.
+  // script: then that is the reply. `count`: there are so many that run as one. Suspends.
   template <typename Call>
   void RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
-                   Call call);
+                   Call call, uint32_t count = 1);
 
   // --- For a client, on a shard of this thread ---
 
@@ -197,7 +197,7 @@ void CommandRunner::RunWaiting(const Command& row, Args args, ReplySink& reply,
 
 template <typename Call>
 void CommandRunner::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args,
-                                RespWriter& reply, Call call) {
+                                RespWriter& reply, Call call, uint32_t count) {
   recent_commands_->Note(row.full_name.c_str());
   const bool is_of_primary = SessionOf(cx).primary != nullptr;  // what it says must not be lost
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0 && !is_of_primary);
@@ -210,11 +210,12 @@ void CommandRunner::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args
     const Caller caller = {.session = &SessionOf(cx),
                            .locks_cycles = cx.locks_cycles(),
                            .held_by = cx.held_by(),
-                           .hops = cx.hops()};
+                           .hops = cx.hops(),
+                           .commands = count};
     return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
   }
   reply.out()->Truncate(size_before);
-  Reject(row, BusyError(cx.refused_for()), reply);
+  for (uint32_t i = 0; i < count; ++i) Reject(row, BusyError(cx.refused_for()), reply);
 }
 
 }  // namespace dfly

@@ -20,20 +20,17 @@ namespace dfly {
 
 namespace {
 
-// The look-ups of what runs together wait for memory together. item(i): a Multi::Item.
+// The look-ups of what runs together. item(i): a Multi::Item.
 template <typename ItemAt>
 void Prefetch(const Shard& shard, size_t count, ItemAt item) {
   constexpr size_t kTogether = 64;
   count = std::min(count, kTogether);
-  auto for_each = [&](auto&& prefetch) {
+  PrefetchTogether([&](auto&& visit) {
     for (size_t i = 0; i < count; ++i) {
       const Database* database = shard.FindDb(item(i).db_index);
-      if (database != nullptr) prefetch(*database, item(i).hash);
+      if (database != nullptr) visit(*database, item(i).hash, std::string_view());
     }
-  };
-  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+  });
 }
 
 // Ends a set of watches on its shard. True if EXEC may go on: nothing of it was touched, and it is

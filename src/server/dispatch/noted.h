@@ -2,8 +2,12 @@
 // A command that dispatch has looked up but not yet run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "commands/table/command_table.h"
 #include "engine/hops/shard_set.h"
@@ -49,6 +53,33 @@ struct Noted {
     Script* script;          // kScript: lives until ScriptFinder::Settle; else null
     const Refusal* refusal;  // kRefused, kScriptRefused: one of Worker's refusals_
   };
+};
+
+// Room for the arguments of commands that stay noted when their receive buffer is gone.
+template <size_t kCommands>
+class DeferredArgs {
+ public:
+  // The views are of copies from here on. False: they are too large for that.
+  bool Copy(std::span<std::string_view> args) {
+    size_t bytes = 0;
+    for (std::string_view arg : args) bytes += arg.size();
+    if (bytes > kBytesMax) return false;
+    for (std::string_view& arg : args) {
+      char* const copy = bytes_ + size_;
+      memcpy(copy, arg.data(), arg.size());
+      size_ += arg.size();
+      arg = {copy, arg.size()};
+    }
+    return true;
+  }
+  // REQUIRES: at most kCommands commands were copied since.
+  void Clear() { size_ = 0; }
+
+ private:
+  static constexpr size_t kBytesMax = 512;  // of one command
+
+  char bytes_[kCommands * kBytesMax];
+  size_t size_ = 0;
 };
 
 }  // namespace dfly

@@ -82,6 +82,14 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   // The arguments of one entry, as views that live as long as the batch does not change.
   void ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const;
 
+  // What the entry looks up in the value of its key (KeySpec::element_at); null: nothing.
+  std::string_view ElementOf(const Entry& entry) const {
+    const auto at = static_cast<size_t>(entry.command->keys.element_at);
+    if (at == 0 || at >= entry.arg_count) return {};
+    const size_t begin = arg_ends_[entry.first_arg + at - 1];
+    return std::string_view(arg_bytes_).substr(begin, arg_ends_[entry.first_arg + at] - begin);
+  }
+
   // What an EXEC runs; null: it is another command.
   const Multi* MultiOf(const Entry& entry) const {
     return entry.multi == 0 ? nullptr : multis_[entry.multi - 1].get();

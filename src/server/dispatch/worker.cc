@@ -4,19 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "commands/table/lookup.h"
-#include "commands/table/spread.h"
-#include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
-#include "helio/base/block_bytes.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/base/log_text.h"
-#include "helio/fibers/fiber.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/dispatch/blocking.h"
@@ -33,29 +28,6 @@ bool HasNoReply(Args args) {
   return IsWord(args.name(), "replconf") && args.size() % 2 == 1 && args.size() > 1 &&
          (IsWord(args[1], "ack") || IsWord(args[1], "getack"));
 }
-
-// Arguments of a command that outlives the receive buffer.
-class OwnArgs {
- public:
-  explicit OwnArgs(Args args) {
-    size_t size = 0;
-    for (std::string_view arg : args.all()) size += arg.size();
-    bytes_ = std::make_unique_for_overwrite<char[]>(size);
-    views_.reserve(args.size());
-    char* end = bytes_.get();
-    for (std::string_view arg : args.all()) {
-      if (!arg.empty()) memcpy(end, arg.data(), arg.size());
-      views_.emplace_back(end, arg.size());
-      end += arg.size();
-    }
-  }
-  std::span<const std::string_view> views() const { return views_; }
-  size_t memory_used() const { return helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_); }
-
- private:
-  std::unique_ptr<char[]> bytes_;
-  std::vector<std::string_view> views_;
-};
 
 }  // namespace
 
@@ -156,7 +128,11 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
   }
   const Lookup found = Find(commands_, args);
   if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
+    if (gathered_.is_open()) return Outcome::kBarrier;
     return RefuseUnfound(connection, session, found, args);
+  }
+  if (gathered_.is_open()) [[unlikely]] {
+    return gathered_.Join(*found.row, args) ? Outcome::kTaken : Outcome::kBarrier;
   }
   return Dispatch(connection, session, *found.row, args);
 }
@@ -275,6 +251,10 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       return Outcome::kTaken;
     }
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    if (Gathered::Takes(command, args) && session.is_plain()) {
+      gathered_.Open(command, args);
+      return Outcome::kTaken;
+    }
     Coordinate(connection, session, command, command.across, args);
     return Outcome::kBusy;
   }
@@ -375,6 +355,8 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
 void Worker::OnInputPause(Connection* connection) {
   if (Session& session = SessionOf(connection); session.primary != nullptr) [[unlikely]]
     return PausePrimary(connection, session);
+  if (gathered_.is_open()) [[unlikely]]
+    return RunGathered(connection);
   if (noted_of_input_ == 1 && Defer()) return;
   RunNoted();
   batches_.Send();
@@ -382,16 +364,8 @@ void Worker::OnInputPause(Connection* connection) {
 
 bool Worker::Defer() {
   Noted& noted = noted_.back();
-  size_t bytes = 0;
-  const Args args = ArgsOf(noted);  // named: g++ 13 takes a temporary view for a dangling one
-  for (std::string_view arg : args.all()) bytes += arg.size();
-  if (bytes > kDeferredArgsMax) return false;
-  for (uint32_t i = noted.first_arg; i < noted.first_arg + noted.arg_count; ++i) {
-    std::string_view& arg = noted_args_[i];
-    char* copy = deferred_args_ + deferred_bytes_;
-    memcpy(copy, arg.data(), arg.size());
-    deferred_bytes_ += arg.size();
-    arg = {copy, arg.size()};
+  if (!deferred_args_.Copy(std::span(noted_args_).subspan(noted.first_arg, noted.arg_count))) {
+    return false;
   }
   noted.deferred = true;
   noted.connection->AddDeferred(1);
@@ -433,24 +407,22 @@ void Worker::RunNoted() {
   noted_args_.clear();
   if (!refusals_.empty()) [[unlikely]]
     refusals_.clear();
-  deferred_bytes_ = 0;
+  deferred_args_.Clear();
   script_finder_.Settle();
 }
 
-// The look-ups of a pipeline, or of many connections, wait for memory together, not one after
-// another: each stage fetches for all of them what the next one needs.
+// The look-ups of a pipeline, or of many connections.
 void Worker::PrefetchNoted() {
-  auto for_local = [&](auto&& prefetch) {
+  PrefetchTogether([&](auto&& visit) {
     for (const Noted& noted : noted_) {
       if (noted.action != Action::kLocal) continue;
       const Database* database =
           state_.local(noted.shard)->FindDb(SessionOf(noted.connection).db_index);
-      if (database != nullptr) prefetch(*database, noted.hash);
+      if (database != nullptr) {
+        visit(*database, noted.hash, noted.command->ElementOf(ArgsOf(noted)));
+      }
     }
-  };
-  for_local([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
-  for_local([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
-  for_local([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+  });
 }
 
 bool Worker::TakesBatch(const Noted& noted, const Session& session) {
@@ -766,109 +738,6 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
   return Outcome::kBusy;
 }
 
-// --- Commands that need a fiber ---
-
-// Whether a command that can be cut into slices should be; its keys are in one shard.
-bool Worker::TakesLong(const Session& session, const Command& command, Args args, ShardId id) {
-  constexpr size_t kLargeBytes = 256 * 1024;
-  const Shard* const shard = state_.local(id);
-  // From here nobody can look there, and for small values a coordinator would cost 2 to 9 times.
-  if (shard == nullptr || all_remote_) return false;
-  const Database* const database = shard->FindDb(session.db_index);
-  if (database == nullptr) return false;
-  for (size_t i : command.KeysOf(args)) {
-    const auto it = database->Find(KeyProbe(args[i], HashKey(args[i])));
-    if (it && !it->value.is_string() && it->value.HeapBytes() >= kLargeBytes) return true;
-  }
-  return false;
-}
-
-void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
-                        CoordinatorHandler handler, Args args) {
-  ++state_.stats.commands_processed;
-  rates_.Count(helio::UnixMillis());
-  ++state_.stats.coordinated_commands;
-  ++session.commands;
-  session.last_command = &command;
-  ++session.coordinators;
-  ++state_.coordinators;
-  if (gates_.MayWrite(command, args, session)) {
-    session.let_in.session = &session;
-    state_.let_in.PushBack(&session.let_in);
-  }
-  lock_watch_.Begin();
-  if (monitors_.any()) [[unlikely]] {
-    if (&command == exec_) FeedExec(session);
-    FeedMonitors(session, command, args);
-  }
-
-  const bool runs_scripts = command.runs_script || command.needs_script_stack ||
-                            (&command == exec_ && session.multi->has_scripts());
-  helio::FiberOptions options{.name = "coordinator",
-                              .stack_size = runs_scripts ? RunningScripts::kStackBytes : 0};
-  helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
-                                    own_args = OwnArgs(args)] {
-    const std::span<const std::string_view> views = own_args.views();
-    memory_.counted.coordinators += own_args.memory_used();
-    helio::IoBuf out;
-    RespWriter writer;
-    writer.Reset(&out, session.resp3, session.is_memcached);
-    CoordinatorContext cx(&shards_, &session, session.db_index,
-                          session.ClockOf(helio::UnixMillis()));
-    cx.set_command(command.effect, views);
-    CachingClient client;
-    if (session.tracking != nullptr) {
-      client = session.tracking->client;
-      cx.set_client(&client, session.tracking->TakeReads(command, false));
-    }
-    std::vector<uint64_t> spared;
-    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
-        gates_.MayWrite(command, Args(views), session))
-      exclusion_.AskSnapshots(session, command, Args(views));
-    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
-    if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !care_.AwaitRoom({spared})) {
-      runner_.Reject(command, kErrOutOfMemory, writer);
-    } else {
-      runner_.RunOrRefuse(cx, command, Args(views), writer, [&] {
-        if (handler != nullptr) {
-          handler(cx, views, writer);
-        } else {
-          RunSpread(cx, command, views, writer);
-        }
-      });
-    }
-    // Who publishes after this reply finds the subscriptions changed.
-    pubsub_.AwaitChanges(session);
-    if (!connection->closing()) {
-      const bool drop_reply =
-          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
-      session.AdvanceReplyMode();
-      helio::IoBuf* target = connection->replies().BeginLocal();
-      if (session.primary != nullptr) [[unlikely]]
-        DropReply(&out, 0, true);
-      if (!drop_reply) target->Append(out.view());
-      connection->replies().Hold(state_.NewestEpochFor(command));
-      connection->replies().EndLocal();
-      if (session.primary != nullptr) [[unlikely]]
-        MarkPrimary(session, ReadOffset(session), false);
-      if (session.close_after_reply) connection->CloseWhenSent();
-    }
-    pubsub_.OnReplied(session);
-    monitors_.OnReplied(session);
-    tracking_.OnReplied(session);
-    client_limiter_.Recount(session);
-    memory_.counted.coordinators -= own_args.memory_used();
-    session.let_in.Unlink();
-    --session.coordinators;
-    --state_.coordinators;
-    pools_.Note();
-    // Whichever comes last, the end of the command or of the connection, deletes the session.
-    if (session.connection_closed) state_.Forget(&session);
-    connection->EndBusy();  // the session may be gone after this
-  }).Detach();
-}
-
 void Worker::OnRoom(Connection* connection) {
   if (OutputFeed* feed = SessionOf(connection).feed.get(); feed != nullptr) return feed->OnRoom();
   batches_.OnRoom(connection);
@@ -885,11 +754,13 @@ void Worker::OnWatchedSent(Connection* connection) {
                                  connection->TakeGateCycles());
 }
 
-void Worker::OnProtocolError(Connection*, std::string_view) {
+bool Worker::OnProtocolError(Connection*, std::string_view) {
+  if (gathered_.is_open()) return false;
   ++state_.stats.protocol_errors;
   runner_.CountError("ERR");
   RunNoted();
   batches_.Send();
+  return true;
 }
 
 }  // namespace dfly

@@ -49,6 +49,7 @@
 #include "server/dispatch/exclusion.h"
 #include "server/dispatch/execs.h"
 #include "server/dispatch/gates.h"
+#include "server/dispatch/gathered.h"
 #include "server/dispatch/noted.h"
 #include "server/dispatch/script_jobs.h"
 #include "server/dispatch/users.h"
@@ -120,7 +121,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   Outcome OnMemcached(Connection* connection, MemcachedOp op,
                       std::span<const std::string_view> args) override;
   void OnInputPause(Connection* connection) override;
-  void OnProtocolError(Connection* connection, std::string_view error) override;
+  bool OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
   void OnReplies(Connection* connection, helio::IoBuf* replies) override;
   void OnTakenBytes(Connection* connection, std::string_view bytes) override;
@@ -144,7 +145,6 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
 
  private:
   static constexpr size_t kNotedMax = 32;
-  static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr uint32_t kMissedTriesMax = 3;
   static constexpr uint64_t kSweepMs = 5'000;
   struct StageHook : helio::LoopHook {
@@ -214,9 +214,10 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
-  // Runs `command` on a fiber of its own.
+  // Runs `command` on a fiber of its own. `counts`: those of gathered_.
   void Coordinate(Connection* connection, Session& session, const Command& command,
-                  CoordinatorHandler handler, Args args);
+                  CoordinatorHandler handler, Args args, const Gathered::Counts& counts = {});
+  void RunGathered(Connection* connection);
   bool TakesLong(const Session& session, const Command& command, Args args, ShardId id);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
@@ -236,7 +237,6 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void FeedMonitors(const Session& session, const Command& command, Args args);
   void FeedExec(const Session& session);
 
-  // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
   // TryEnd
@@ -277,8 +277,8 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   std::vector<std::string_view> noted_args_;
   std::deque<Refusal> refusals_;  // of what is noted
   size_t noted_of_input_ = 0;     // how many of them belong to the connection that is being read
-  char deferred_args_[kNotedMax * kDeferredArgsMax];
-  size_t deferred_bytes_ = 0;
+  DeferredArgs<kNotedMax> deferred_args_;
+  Gathered gathered_;     // of the connection that is being read
   StageHook stage_hook_;  // queued while a command stays noted
   RespWriter writer_;
   int64_t now_ms_ = 0;         // Unix time, fixed for what is run together

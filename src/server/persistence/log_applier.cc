@@ -99,17 +99,16 @@ class ShardsApplier::Batch {
     uint32_t args;
   };
 
-  // Each stage fetches for all what the next one needs.
   void Prefetch(Shard& shard) {
-    const auto for_each = [&](auto&& prefetch) {
+    PrefetchTogether([&](auto&& visit) {
+      size_t first = 0;
       for (const Entry& entry : entries_) {
+        const Args args = std::span<const std::string_view>(args_).subspan(first, entry.args);
+        first += entry.args;
         const Database* const database = shard.FindDb(entry.db_index);
-        if (database != nullptr) prefetch(*database, entry.hash);
+        if (database != nullptr) visit(*database, entry.hash, entry.command->ElementOf(args));
       }
-    };
-    for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
-    for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
-    for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+    });
   }
 
   std::vector<Entry> entries_;

@@ -121,7 +121,12 @@ class Model {
       return it == db.end() ? nullptr : &it->second;
     };
     const std::string key = Key();
-    switch (random_.Uniform(21)) {
+    // Those that follow each other are gathered.
+    constexpr uint64_t kMget = 8;
+    was_mget_ = was_mget_ && !random_.OneIn(4);
+    const uint64_t kind = was_mget_ ? kMget : random_.Uniform(21);
+    was_mget_ = kind == kMget;
+    switch (kind) {
       case 0:
       case 1:
       case 2: {
@@ -140,7 +145,7 @@ class Model {
       }
       case 7:
         return {"PING\r\n", "+PONG\r\n"};
-      case 8: {
+      case kMget: {
         std::vector<std::string> args{"MGET"};
         std::string reply;
         const uint64_t count = 1 + random_.Uniform(4);
@@ -258,6 +263,7 @@ class Model {
   std::string tag_;
   int db_ = 0;
   uint64_t last_value_ = 0;
+  bool was_mget_ = false;
   std::map<int, std::map<std::string, std::string>> dbs_;
   std::map<int, std::map<std::string, std::deque<std::string>>> lists_;
 };

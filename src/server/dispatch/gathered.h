@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of a pipeline that become one transaction: MGETs that follow each other, and whose keys are
+// in several shards. One by one each of them would be a fiber, its messages to all its shards, and
+// a wait of the connection until it is over.
+//
+// That others see them at one moment is allowed: nobody can tell that the client did not send them
+// so fast. What follows them waits for all of them.
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/table/command_table.h"
+
+namespace dfly {
+
+// The arguments are views into the receive buffer: it is taken before the read of that ends.
+//
+// Owner:    a worker; on its thread.
+// Suspends: never.
+class Gathered {
+ public:
+  // A hop of a thousand keys takes some 0.1 ms of its shard.
+  static constexpr size_t kCommandsMax = 32;
+  static constexpr size_t kArgsMax = 1024;
+
+  using Counts = absl::InlinedVector<uint32_t, kCommandsMax>;
+
+  static bool Takes(const Command& command, Args args) {
+    return command.spread == Spread::kKeepOrder && command.across == nullptr &&
+           command.lock_mode() == LockMode::kShared && args.size() <= kArgsMax;
+  }
+
+  bool is_open() const { return command_ != nullptr; }
+  // REQUIRES: !is_open(), Takes(command, args).
+  void Open(const Command& command, Args args) {
+    command_ = &command;
+    args_.assign(1, args.name());
+    counts_.clear();
+    AddKeys(args);
+  }
+  // False: it is another command than the first one, or there is no room for it.
+  bool Join(const Command& command, Args args) {
+    if (&command != command_ || counts_.size() == kCommandsMax ||
+        args_.size() + args.size() > kArgsMax) {
+      return false;
+    }
+    AddKeys(args);
+    return true;
+  }
+  const Command& Take() { return *std::exchange(command_, nullptr); }
+
+  // Of what was taken last: the name, and the keys of all.
+  Args args() const { return std::span(args_); }
+  // How many of the keys are whose.
+  const Counts& counts() const { return counts_; }
+  // Calls function(Args) for each command as its client has sent it.
+  template <typename Function>
+  void ForEach(Function function) const {
+    std::vector<std::string_view> each;
+    size_t next = 1;
+    for (uint32_t count : counts_) {
+      each.assign(1, args_.front());
+      for (const size_t end = next + count; next < end; ++next) each.push_back(args_[next]);
+      function(Args(each));
+    }
+  }
+
+ private:
+  void AddKeys(Args args) {
+    for (std::string_view key : args.from(1)) args_.push_back(key);
+    counts_.push_back(static_cast<uint32_t>(args.size() - 1));
+  }
+
+  const Command* command_ = nullptr;
+  std::vector<std::string_view> args_;
+  Counts counts_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's commands that need a fiber.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/table/spread.h"
+#include "engine/hops/coordinator.h"
+#include "facade/replies/error_texts.h"
+#include "helio/base/block_bytes.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/primary_replies.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+namespace {
+
+// Arguments of a command that outlives the receive buffer.
+class OwnArgs {
+ public:
+  explicit OwnArgs(Args args) {
+    size_t size = 0;
+    for (std::string_view arg : args.all()) size += arg.size();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size);
+    views_.reserve(args.size());
+    char* end = bytes_.get();
+    for (std::string_view arg : args.all()) {
+      if (!arg.empty()) memcpy(end, arg.data(), arg.size());
+      views_.emplace_back(end, arg.size());
+      end += arg.size();
+    }
+  }
+  std::span<const std::string_view> views() const { return views_; }
+  size_t memory_used() const { return helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_); }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::vector<std::string_view> views_;
+};
+
+}  // namespace
+
+// Whether a command that can be cut into slices should be; its keys are in one shard.
+bool Worker::TakesLong(const Session& session, const Command& command, Args args, ShardId id) {
+  constexpr size_t kLargeBytes = 256 * 1024;
+  const Shard* const shard = state_.local(id);
+  // From here nobody can look there, and for small values a coordinator would cost 2 to 9 times.
+  if (shard == nullptr || all_remote_) return false;
+  const Database* const database = shard->FindDb(session.db_index);
+  if (database == nullptr) return false;
+  for (size_t i : command.KeysOf(args)) {
+    const auto it = database->Find(KeyProbe(args[i], HashKey(args[i])));
+    if (it && !it->value.is_string() && it->value.HeapBytes() >= kLargeBytes) return true;
+  }
+  return false;
+}
+
+void Worker::RunGathered(Connection* connection) {
+  const Command& command = gathered_.Take();
+  connection->BeginBusy();
+  Coordinate(connection, SessionOf(connection), command, nullptr, gathered_.args(),
+             gathered_.counts());
+  batches_.Send();
+}
+
+void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
+                        CoordinatorHandler handler, Args args, const Gathered::Counts& counts) {
+  const auto count = static_cast<uint32_t>(std::max<size_t>(counts.size(), 1));
+  state_.stats.commands_processed += count;
+  rates_.Count(helio::UnixMillis());
+  state_.stats.coordinated_commands += count;
+  session.commands += count;
+  session.last_command = &command;
+  ++session.coordinators;
+  ++state_.coordinators;
+  if (gates_.MayWrite(command, args, session)) {
+    session.let_in.session = &session;
+    state_.let_in.PushBack(&session.let_in);
+  }
+  lock_watch_.Begin();
+  if (monitors_.any()) [[unlikely]] {
+    if (&command == exec_) FeedExec(session);
+    if (counts.size() > 1) {
+      gathered_.ForEach([&](Args each) { FeedMonitors(session, command, each); });
+    } else {
+      FeedMonitors(session, command, args);
+    }
+  }
+
+  const bool runs_scripts = command.runs_script || command.needs_script_stack ||
+                            (&command == exec_ && session.multi->has_scripts());
+  helio::FiberOptions options{.name = "coordinator",
+                              .stack_size = runs_scripts ? RunningScripts::kStackBytes : 0};
+  helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
+                                    own_args = OwnArgs(args), counts, count] {
+    const std::span<const std::string_view> views = own_args.views();
+    memory_.counted.coordinators += own_args.memory_used();
+    helio::IoBuf out;
+    RespWriter writer;
+    writer.Reset(&out, session.resp3, session.is_memcached);
+    CoordinatorContext cx(&shards_, &session, session.db_index,
+                          session.ClockOf(helio::UnixMillis()));
+    cx.set_command(command.effect, views);
+    CachingClient client;
+    if (session.tracking != nullptr) {
+      client = session.tracking->client;
+      cx.set_client(&client, session.tracking->TakeReads(command, false));
+    }
+    std::vector<uint64_t> spared;
+    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
+        gates_.MayWrite(command, Args(views), session))
+      exclusion_.AskSnapshots(session, command, Args(views));
+    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
+    if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
+    if (needs_room && !care_.AwaitRoom({spared})) {
+      runner_.Reject(command, kErrOutOfMemory, writer);
+    } else {
+      const auto run = [&] {
+        if (handler != nullptr) {
+          handler(cx, views, writer);
+        } else {
+          RunSpread(cx, command, views, writer, counts);
+        }
+      };
+      runner_.RunOrRefuse(cx, command, Args(views), writer, run, count);
+    }
+    // Who publishes after this reply finds the subscriptions changed.
+    pubsub_.AwaitChanges(session);
+    if (!connection->closing()) {
+      const bool drop_reply =
+          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
+      session.AdvanceReplyMode();
+      helio::IoBuf* target = connection->replies().BeginLocal();
+      if (session.primary != nullptr) [[unlikely]]
+        DropReply(&out, 0, true);
+      constexpr size_t kSwapMin = 64 * 1024;  // below, a copy costs less than another buffer
+      if (target->empty() && out.size() >= kSwapMin && !drop_reply) {
+        target->Swap(out);
+      } else if (!drop_reply) {
+        target->Append(out.view());
+      }
+      connection->replies().Hold(state_.NewestEpochFor(command));
+      connection->replies().EndLocal();
+      if (session.primary != nullptr) [[unlikely]]
+        MarkPrimary(session, ReadOffset(session), false);
+      if (session.close_after_reply) connection->CloseWhenSent();
+    }
+    pubsub_.OnReplied(session);
+    monitors_.OnReplied(session);
+    tracking_.OnReplied(session);
+    client_limiter_.Recount(session);
+    memory_.counted.coordinators -= own_args.memory_used();
+    session.let_in.Unlink();
+    --session.coordinators;
+    --state_.coordinators;
+    pools_.Note();
+    // Whichever comes last, the end of the command or of the connection, deletes the session.
+    if (session.connection_closed) state_.Forget(&session);
+    connection->EndBusy();  // the session may be gone after this
+  }).Detach();
+}
+
+}  // namespace dfly

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MGETs of a pipeline that follow each other are one transaction (Gathered): what their client, and
+others, see of that."""
+
+import re
+
+import pytest
+
+from harness.lua import threads_of
+from harness.resp import OK, Error, Status, encode
+from harness.server import only_dragonfly, wait_until
+from test_monitor import commands, monitor
+
+pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
+
+__all__ = ["monitor"]  # a fixture
+
+KEYS = [f"k{i}" for i in range(20)]  # in all shards
+FOREVER = "while redis.call('get', KEYS[1]) ~= 'stop' do end"
+
+
+@pytest.fixture
+def filled(r):
+    assert r.call("MSET", *[word for key in KEYS for word in (key, f"v-{key}")]) == OK
+    return r
+
+
+def values(*keys):
+    return [f"v-{key}".encode() for key in keys]
+
+
+def transactions(r):
+    return int(r.info("transaction")["tx_multi_shard"])
+
+
+@only_dragonfly("it has no shards")
+def test_they_are_one_transaction(server, filled):
+    before = transactions(filled)
+    assert filled.pipeline([("MGET", *KEYS)] * 30) == [values(*KEYS)] * 30
+    count = transactions(filled) - before
+    assert count == 0 if threads_of(server) == 1 else 1 <= count < 30
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 100])
+@pytest.mark.parametrize("keys", [2, 20, 60, 700, 3000])
+def test_each_has_its_reply(filled, count, keys):
+    count = min(count, 60_000 // keys)
+    pipeline, expected = [], []
+    for i in range(count):
+        names = [KEYS[(i + j) % 20] if j % 7 else f"no{j}" for j in range(keys - i % 2)]
+        pipeline.append(("MGET", *names))
+        expected.append([None if name.startswith("no") else f"v-{name}".encode() for name in names])
+    assert filled.pipeline(pipeline) == expected
+
+
+BETWEEN = {
+    "write": (("SET", "k3", "v-k3"), OK),
+    "read": (("GET", "k4"), b"v-k4"),
+    "one-shard": (("MGET", "k5"), [b"v-k5"]),
+    "other-case": (("mGeT", "k5", "k6", "k7"), values("k5", "k6", "k7")),
+    "other-command": (("EXISTS", *KEYS), 20),
+    "session": (("SELECT", "0"), OK),
+    "echo": (("ECHO", "text"), b"text"),
+    "wrong-type": (("LLEN", "k3"), "WRONGTYPE"),
+    "arity": (("MGET",), "ERR wrong number of arguments for 'mget' command"),
+    "unknown": (("NOSUCH",), "ERR unknown command 'NOSUCH'"),
+    "script": (("EVAL", "return redis.call('get', KEYS[1])", 1, "k3"), b"v-k3"),
+    "blocking": (("BLPOP", "none", "none2", "0.001"), None),
+    "coordinator": (("DBSIZE",), 20),
+    "large": (("ECHO", "x" * 100_000), b"x" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_stands_between_them_is_answered_in_its_place(filled, name):
+    command, reply = BETWEEN[name]
+    pipeline = [("MGET", *KEYS), ("MGET", *KEYS[:2]), command] * 5 + [("MGET", *KEYS)]
+    replies = filled.pipeline(pipeline)
+    for i, got in enumerate(replies):
+        if i % 3 != 2:
+            assert got == (values(*KEYS) if i % 3 == 0 else values(*KEYS[:2]))
+        elif isinstance(reply, str):
+            assert isinstance(got, Error) and got.text.startswith(reply)
+        else:
+            assert got == reply
+
+
+def test_each_sees_what_was_written_before_it(filled):
+    pipeline, expected = [], []
+    for i in range(50):
+        pipeline += [("MGET", *KEYS[:6]), ("MGET", "k3", "k1")]
+        now = values("k0", "k1", "k2") + [f"{i}".encode()] * 3
+        expected += [now if i else values(*KEYS[:6])]
+        expected += [[f"{i}".encode() if i else b"v-k3", b"v-k1"]]
+        pipeline += [("MSET", *[word for k in KEYS[3:6] for word in (k, i + 1)])]
+        expected += [OK]
+    assert filled.pipeline(pipeline) == expected
+
+
+def test_a_protocol_error_comes_behind_them(filled, server):
+    with server.connect() as c:
+        c.send(encode("MGET", *KEYS) * 3 + b"*x\r\n" + encode("MGET", *KEYS))
+        assert [c.read() for _ in range(3)] == [values(*KEYS)] * 3
+        assert c.read() == Error("ERR Protocol error: invalid multibulk length")
+        assert c.read_until_closed() == b""
+    with server.connect() as c:
+        c.send(encode("MGET", *KEYS) * 3 + b"*2\r\n$3\r\nGET\r\n$-5\r\n")
+        assert [c.read() for _ in range(3)] == [values(*KEYS)] * 3
+        assert c.read() == Error("ERR Protocol error: invalid bulk length")
+        assert c.read_until_closed() == b""
+
+
+def test_without_replies(filled, server):
+    with server.connect() as c:
+        off, on = (encode("CLIENT", "REPLY", how) for how in ("OFF", "ON"))
+        c.send(off + encode("MGET", *KEYS) * 3 + on + encode("MGET", *KEYS[:3]))
+        assert c.read() == OK and c.read() == values(*KEYS[:3])
+        skip = encode("CLIENT", "REPLY", "SKIP")
+        c.send(skip + encode("MGET", *KEYS) + encode("MGET", *KEYS[:2]) * 2)
+        assert [c.read(), c.read()] == [values(*KEYS[:2])] * 2
+
+
+def test_in_multi_they_are_queued(filled):
+    pipeline = [("MULTI",), *[("MGET", *KEYS)] * 3, ("EXEC",), ("MGET", *KEYS)]
+    queued = [Status("QUEUED")] * 3
+    assert filled.pipeline(pipeline) == [OK, *queued, [values(*KEYS)] * 3, values(*KEYS)]
+
+
+def test_the_client_may_be_gone(filled, server):
+    def clients():
+        return int(filled.info("clients")["connected_clients"])
+
+    before = clients()
+    for _ in range(20):
+        with server.connect() as c:
+            c.send(encode("MGET", *KEYS) * 50)
+    wait_until(lambda: clients() == before, what="they are gone")
+    assert filled.call("MGET", *KEYS) == values(*KEYS)
+
+
+def test_all_are_counted(filled):
+    def counted():
+        line = filled.info("commandstats").get("cmdstat_mget", "calls=0,failed_calls=0")
+        processed = int(filled.info("stats")["total_commands_processed"])
+        return int(re.match(r"calls=(\d+)", line)[1]), processed
+
+    calls, processed = counted()
+    assert len(filled.pipeline([("MGET", *KEYS)] * 70)) == 70
+    calls_then, processed_then = counted()
+    assert calls_then - calls == 70
+    assert processed_then - processed == 72  # with one INFO of each
+
+
+def test_all_are_shown(filled, monitor):
+    filled.pipeline([("MGET", *KEYS[: 2 + i]) for i in range(3)])
+    shown = [" ".join(f'"{word}"' for word in ("MGET", *KEYS[: 2 + i])) for i in range(3)]
+    assert commands(monitor, 3) == shown
+
+
+@only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=10)
+def test_all_are_refused_if_one_would_wait_for_a_slow_script(server, filled):
+    if threads_of(server) == 1:
+        pytest.skip("in one shard none is gathered")
+    with server.connect() as c:
+        c.send(encode("EVAL", FOREVER, 1, "k3"))
+        wait_until(lambda: isinstance(filled.call("GET", "k3"), Error), what="it is slow")
+        replies = filled.pipeline([("PING",), *[("MGET", *KEYS)] * 3, ("PING",)])
+        assert replies[0] == replies[4] == Status("PONG")
+        for reply in replies[1:4]:
+            assert isinstance(reply, Error) and reply.text.startswith("BUSY")
+        assert filled.call("SCRIPT", "KILL") == OK
+        assert isinstance(c.read(), Error)
+    assert filled.pipeline([("MGET", *KEYS)] * 3) == [values(*KEYS)] * 3
