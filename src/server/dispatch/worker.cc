@@ -415,9 +415,10 @@ void Worker::RunNoted() {
 void Worker::PrefetchNoted() {
   PrefetchTogether([&](auto&& visit) {
     for (const Noted& noted : noted_) {
-      if (noted.action != Action::kLocal) continue;
-      const Database* database =
-          state_.local(noted.shard)->FindDb(SessionOf(noted.connection).db_index);
+      if (noted.action != Action::kLocal && noted.action != Action::kScript) continue;
+      const Shard* const shard = state_.local(noted.shard);
+      if (shard == nullptr) continue;  // a script's may be another thread's
+      const Database* const database = shard->FindDb(SessionOf(noted.connection).db_index);
       if (database != nullptr) {
         visit(*database, noted.hash, noted.command->ElementOf(ArgsOf(noted)));
       }
