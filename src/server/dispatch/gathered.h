@@ -26,9 +26,9 @@ namespace dfly {
 // Suspends: never.
 class Gathered {
  public:
-  // A hop of a thousand keys takes some 0.1 ms of its shard.
   static constexpr size_t kCommandsMax = 32;
-  static constexpr size_t kArgsMax = 1024;
+  // Together. So many values may be in replies before the limits of these are looked at again.
+  static constexpr size_t kArgsMax = 256;
 
   using Counts = absl::InlinedVector<uint32_t, kCommandsMax>;
 
