@@ -122,9 +122,7 @@ def bytes_of_each(kind, commands, options):
 def measure_types(options):
     kinds = side_by_side.kinds_of(options)
     names = [f"{side_by_side.NAMES[kind]}: used, RSS" for kind in kinds]
-    columns = [f"bytes of each of {options.count:,}", *names, "asked"]
-    print("| " + " | ".join(columns) + " |")
-    print("| " + " | ".join("---" for _ in columns) + " |")
+    side_by_side.print_names(f"bytes of each of {options.count:,}", *names, "asked")
     for name, commands, asked in ROWS:
         if options.only not in name:
             continue

@@ -41,10 +41,14 @@ def prepare():
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
 
 
-def print_head(*names):
-    columns = [*names, "ratio (rounds)", "asked"]
+def print_names(*columns):
+    """The head of a table."""
     print("| " + " | ".join(columns) + " |")
     print("| " + " | ".join("---" for _ in columns) + " |")
+
+
+def print_head(*names):
+    print_names(*names, "ratio (rounds)", "asked")
 
 
 def print_kinds(name, options):

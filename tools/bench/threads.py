@@ -34,9 +34,7 @@ def measure_loads(options):
         {count: bench.measure_round("ours", count, shapes, options) for count in counts}
         for _ in range(options.rounds)
     ]
-    columns = [f"{name}: us, ratio (rounds)" for name in LOADS]
-    print("| threads | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
+    side_by_side.print_names("threads", *(f"{name}: us, ratio (rounds)" for name in LOADS))
     for count in counts:
         cells = []
         for name, shape in LOADS.items():

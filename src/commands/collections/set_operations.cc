@@ -655,6 +655,7 @@ void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     sets->SetInSlices();
     result = sets->Run(kOperation);
   }
+  sets.reset();  // a long reply is written without locks
   if (!result) return reply.Error(kErrWrongType);
   helio::LongWork work;
   ReplyWith(*result, reply, &work);

@@ -127,12 +127,12 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
     return EndFeed(session, args);
   }
   const Lookup found = Find(commands_, args);
-  if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
-    if (gathered_.is_open()) return Outcome::kBarrier;
-    return RefuseUnfound(connection, session, found, args);
-  }
   if (gathered_.is_open()) [[unlikely]] {
-    return gathered_.Join(*found.row, args) ? Outcome::kTaken : Outcome::kBarrier;
+    const bool joins = found.is_found() && gathered_.Join(*found.row, args);
+    return joins ? Outcome::kTaken : Outcome::kBarrier;
+  }
+  if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
+    return RefuseUnfound(connection, session, found, args);
   }
   return Dispatch(connection, session, *found.row, args);
 }
