@@ -21,7 +21,7 @@ from differential.grammars.dump import blob, listpack, payload_of
 from differential.pair import quoted, value_of
 from harness.log_files import logged_commands, manifest_path, private_command
 from harness.ports import free_port
-from harness.resp import OK, Error, RespSocket
+from harness.resp import OK, Error, RespSocket, encode
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, Server, wait_blocked, wait_until
 
@@ -552,6 +552,30 @@ def flags_of(client, keys):
     return found
 
 
+@pytest.mark.sanitized
+@pytest.mark.parametrize("command", ["MSET", "MSETNX"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_large_string_that_the_same_command_replaces_is_logged(threads, command, start_server):
+    """Large arguments become values as they are. The first one must stay until it was read: by the
+    log, and by the slow log."""
+    server = start_server(appendonly="yes", appendfsync="always", proactor_threads=threads)
+    with server.connect() as c:
+        wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0")
+        c.call("CONFIG", "SET", "slowlog-log-slower-than", "0")
+        for n in range(8):  # some of them on another thread
+            words = [command, f"key:{n}", b"a" * 300_000, f"key:{n}", b"b" * 300_000]
+            request = encode(*words)
+            for at in range(0, len(request), 50_000):
+                c.send(request[at : at + 50_000])
+            assert c.read() in (OK, 1)
+            assert c.call("GET", words[1]) == words[4]
+            slow = [entry[3] for entry in c.call("SLOWLOG", "GET", "-1")]
+            [shown] = [args for args in slow if args[:2] == [command.encode(), words[1].encode()]]
+            assert shown[2].startswith(b"a" * 64) and shown[4].startswith(b"b" * 64)
+            logged = [one for one in logged_commands(server.dir) if one[1:2] == [words[1].encode()]]
+            assert logged == [[word if isinstance(word, bytes) else word.encode() for word in words]]
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_flags_of_memcached_are_there_after_a_kill(threads, start_server):
     port = free_port()
@@ -566,6 +590,8 @@ def test_flags_of_memcached_are_there_after_a_kill(threads, start_server):
         b"replaced": (b"0", b"of redis"),
         b"timed": (b"5", b"a"),
     }
+    with server.connect() as c:  # what comes while the first base is written may be in that
+        wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0")
     with MemcachedClient(port) as m:
         assert m.call(b"set set 42 0 1\r\na\r\n") == [b"STORED"]
         assert m.call(b"set plain 0 0 1\r\na\r\n") == [b"STORED"]

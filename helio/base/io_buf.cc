@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "helio/base/block_bytes.h"
+#include "helio/base/mapped_blocks.h"
 
 namespace helio {
 
 void IoBuf::FreeBlock() {
-  if (return_to_ == nullptr) return free(block_);
-  std::exchange(return_to_, nullptr)(block_);
+  if (return_to_ != nullptr) return std::exchange(return_to_, nullptr)(block_);
+  if (!is_mapped()) return free(block_);
+  MappedBlocks::Free(block_, capacity_);
 }
 
 void IoBuf::Borrow(std::string_view bytes, ReturnFn return_to) {
@@ -46,16 +48,42 @@ void IoBuf::Grow(size_t bytes) {
   } else {
     constexpr size_t kSmallest = 512;
     const size_t capacity = std::max({kSmallest, capacity_ * 2, used + bytes});
+    // The allocator rounds up, by as much as half of a large block, and may not reach kMappedMin.
+    if (capacity >= kMappedMin / 2) return GrowMapped(std::max(capacity, end_ + bytes));
     char* block = static_cast<char*>(malloc(capacity));
     if (block == nullptr) throw std::bad_alloc();
     if (used > 0) memcpy(block, data(), used);
     FreeBlock();
     block_ = block;
-    // The allocator rounds up, by as much as half of a large block. All of it is used and counted.
+    // All that the allocator gave is used and counted.
     capacity_ = BlockBytes(block);
+    DCHECK_LT(capacity_, kMappedMin);
   }
   begin_ = 0;
   end_ = used;
+}
+
+void IoBuf::GrowMapped(size_t capacity) {
+  capacity = std::max(capacity, kMappedMin);
+  if (is_mapped()) {
+    // Bytes keep their places in the block.
+    block_ = MappedBlocks::Grow(block_, capacity_, &capacity);
+  } else {
+    char* const block = MappedBlocks::New(&capacity);
+    const size_t used = size();
+    if (used > 0) memcpy(block, data(), used);
+    FreeBlock();
+    block_ = block;
+    begin_ = 0;
+    end_ = used;
+  }
+  capacity_ = capacity;
+}
+
+void IoBuf::GiveBack(size_t begin) {
+  const size_t from = begin / kPiece * kPiece;
+  const size_t to = begin_ / kPiece * kPiece;
+  if (from < to && is_mapped()) MappedBlocks::GiveBack(block_, from, to);
 }
 
 }  // namespace helio

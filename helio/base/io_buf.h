@@ -14,6 +14,8 @@ namespace helio {
 // Owner:    whoever holds it; not thread-safe.
 // Suspends: never.
 // An empty IoBuf that was never written, or was Release()d, owns no memory.
+// A block of 1 MB or more has pages of its own (MappedBlocks): it grows without a copy, and what is
+// consumed goes back to the kernel piece by piece.
 // Pointers and views into it die with the next Reserve, Append, Consume, Release or move.
 class IoBuf {
  public:
@@ -35,6 +37,10 @@ class IoBuf {
   bool empty() const { return begin_ == end_; }
   size_t capacity() const { return capacity_; }
   std::string_view view() const { return {data(), size()}; }
+  // What is best consumed in one go: a piece of a large block, which is given back then; else all.
+  std::string_view front() const {
+    return is_mapped() ? view().substr(0, kPiece - begin_ % kPiece) : view();
+  }
 
   // Makes room for at least `bytes` more bytes and returns where they go. Commit() says how many
   // were written.
@@ -62,7 +68,9 @@ class IoBuf {
   void Consume(size_t bytes) {
     DCHECK_LE(bytes, size());
     begin_ += bytes;
-    if (begin_ == end_) Clear();
+    if (begin_ == end_) return Clear();
+    if (capacity_ >= kMappedMin) [[unlikely]]
+      GiveBack(begin_ - bytes);
   }
   // Drops bytes from the end, so that `size` are left. REQUIRES: size <= size().
   void Truncate(size_t size) {
@@ -84,9 +92,16 @@ class IoBuf {
   void Swap(IoBuf& other) noexcept;
 
  private:
+  static constexpr size_t kMappedMin = 1024 * 1024;  // from there on a block is one of MappedBlocks
+  static constexpr size_t kPiece = 256 * 1024;       // what is given back of one at once
+
+  bool is_mapped() const { return capacity_ >= kMappedMin && return_to_ == nullptr; }
   // Moves the content to the front, or to a block at least twice as large, so that `bytes` more
   // fit.
   void Grow(size_t bytes);
+  void GrowMapped(size_t capacity);
+  // After a Consume, which began at `begin`.
+  void GiveBack(size_t begin);
   void FreeBlock();
 
   char* block_ = nullptr;

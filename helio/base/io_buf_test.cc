@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "helio/base/mapped_blocks.h"
 #include "helio/base/random.h"
 
 namespace helio {
@@ -17,6 +18,7 @@ TEST(IoBufTest, OwnsNoMemoryUntilWritten) {
   EXPECT_EQ(buf.capacity(), 0u);
   EXPECT_TRUE(buf.empty());
   EXPECT_EQ(buf.view(), "");
+  EXPECT_EQ(buf.front(), "");
   buf.Append("");
   buf.Consume(0);
   EXPECT_EQ(buf.capacity(), 0u);
@@ -69,25 +71,26 @@ TEST(IoBufTest, AQueueThatStaysShortDoesNotGrow) {
   EXPECT_LT(buf.capacity(), 1024u);
 }
 
-TEST(IoBufTest, BehavesAsAStringUnderRandomOperations) {
+// `scale`: bytes of what is otherwise one.
+void TestAgainstString(size_t scale, int operations) {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     SCOPED_TRACE(seed);
     Random random(seed);
     IoBuf buf;
     std::string model;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < operations; i++) {
       switch (random.Uniform(6)) {
         case 0:
         case 1: {
-          const std::string bytes(random.Uniform(random.OneIn(20) ? 5000 : 60),
+          const std::string bytes(random.Uniform((random.OneIn(20) ? 5000 : 60) * scale),
                                   static_cast<char>('a' + i % 26));
           buf.Append(bytes);
           model += bytes;
           break;
         }
         case 2: {
-          const size_t size = random.Uniform(100);
-          memset(buf.Reserve(size + random.Uniform(100)), '#', size);
+          const size_t size = random.Uniform(100 * scale);
+          memset(buf.Reserve(size + random.Uniform(100 * scale)), '#', size);
           buf.Commit(size);
           model.append(size, '#');
           break;
@@ -109,6 +112,31 @@ TEST(IoBufTest, BehavesAsAStringUnderRandomOperations) {
       ASSERT_LE(buf.size(), buf.capacity());
     }
   }
+}
+
+TEST(IoBufTest, BehavesAsAStringUnderRandomOperations) { TestAgainstString(1, 2000); }
+
+TEST(IoBufTest, LargeBlocksBehaveAsAString) { TestAgainstString(5000, 100); }
+
+TEST(IoBufTest, ALargeBlockGivesBackWhatIsConsumed) {
+  constexpr size_t kMegabyte = 1 << 20;
+  IoBuf buf;
+  for (size_t i = 0; i < 9 * kMegabyte; i += 4096) buf.Append(std::string(4096, 'x'));
+  EXPECT_EQ(MappedBlocks::Read().bytes, buf.capacity());
+  EXPECT_EQ(MappedBlocks::Read().resident, 9 * kMegabyte);
+  for (size_t i = 0; i < 3 * kMegabyte; i += 1000) buf.Consume(1000);
+  for (size_t i = 0; i < 4 * kMegabyte;) {
+    const size_t piece = buf.front().size();
+    EXPECT_LE(piece, kMegabyte);
+    buf.Consume(piece);
+    i += piece;
+  }
+  EXPECT_LE(MappedBlocks::Read().resident, 3 * kMegabyte);
+  buf.Append("end");
+  EXPECT_TRUE(buf.view().starts_with("xx") && buf.view().ends_with("xend"));
+  IoBuf other = std::move(buf);
+  other.Release();
+  EXPECT_EQ(MappedBlocks::Read().bytes, 0u);
 }
 
 // What is borrowed is given back once, whatever happens to it, and never written to.

@@ -439,7 +439,8 @@ void Connection::Flush() {
   if (watched_bytes_ == kNotCounted && !busy_) [[unlikely]]
     CountWatched();
   if (send_pending_) return Recount();
-  if (!output_.empty() && !holds_replies() && TakeSendable() > 0) {
+  const bool goes_on = !sending_.empty();  // with the next piece
+  if (!goes_on && !output_.empty() && !holds_replies() && TakeSendable() > 0) {
     if (keeps_replies_) [[unlikely]] {
       sink_->OnReplies(this, &sending_);
       if (is_broken_) sending_.Clear();
@@ -454,12 +455,12 @@ void Connection::Flush() {
     const bool alone = socket_->proactor()->queued_hooks() <= 1;
     const auto mode =
         alone || sending_.size() > kLarge ? Socket::SendMode::kNow : Socket::SendMode::kBatch;
-    const size_t bytes = sending_.size();
-    switch (socket_->Send(sending_.view(), mode)) {
+    switch (socket_->Send(sending_.front(), mode)) {
       case Socket::SendResult::kDone:
-        CountSent(bytes);
-        sending_.Clear();
-        break;
+        OnPieceSent();
+        if (sending_.empty() && !goes_on) break;
+        FlushSoon();  // for the next piece, or what was written meanwhile
+        return Recount();
       case Socket::SendResult::kPending:
         send_pending_ = true;
         Recount();
@@ -520,16 +521,21 @@ void Connection::OnSent(int error) {
     OnBroken();
     return;
   }
-  CountSent(sending_.size());
   last_active_ns_ = socket_->proactor()->now_ns();  // a slow reader is not idle
-  sending_.Clear();
-  if (output_.empty() && !stalled_ && !wants_room_ && !is_done()) {
+  OnPieceSent();
+  if (sending_.empty() && output_.empty() && !stalled_ && !wants_room_ && !is_done()) {
     AdjustRecv();
     ReleaseIfIdle();
     Recount();
   } else {
     FlushSoon();
   }
+}
+
+void Connection::OnPieceSent() {
+  const size_t bytes = sending_.front().size();
+  CountSent(bytes);
+  sending_.Consume(bytes);
 }
 
 void Connection::ReleaseIfIdle() {
@@ -595,9 +601,10 @@ void Connection::CloseNow() {
 }
 
 void Connection::SendAndCloseNow() {
-  if (!closing_ && !send_pending_ && !keeps_replies_ && !output_.empty() && TakeSendable() > 0) {
+  if (!closing_ && !send_pending_ && !keeps_replies_) {
+    if (sending_.empty() && !output_.empty()) TakeSendable();
     // What the kernel does not take is lost.
-    std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
+    if (!sending_.empty()) std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
   }
   CloseNow();
 }

@@ -370,7 +370,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool is_done() const { return (close_when_sent_ || (recv_ended_ && !stalled_)) && can_release(); }
   // Nothing is under way: no command runs or is noted, no reply waits or is being sent.
   bool can_release() const {
-    return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
+    return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && sending_.empty();
   }
   // The reply of the command that runs is sent together with those before it, as a pipeline of such
   // commands would be sent one by one. It does not wait for what other clients do.
@@ -411,6 +411,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Tells its thread by how much its buffers have changed.
   void Recount() { CountAs(own_bytes()); }
   size_t own_bytes() const;  // without batches
+  // sending_.front().
+  void OnPieceSent();
   void CountSent(size_t bytes) {
     ++buffers_->traffic.writes;
     buffers_->traffic.sent_bytes += bytes;
@@ -457,7 +459,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool speaks_resp_ = true;                     // none of both, so far
   helio::IoBuf input_;
   helio::IoBuf output_;   // replies in order, complete or just being written
-  helio::IoBuf sending_;  // the kernel reads from it while send_pending_
+  helio::IoBuf sending_;  // piece by piece; the kernel reads from it while send_pending_
   ReplyQueue replies_;
   FlushHook flush_hook_;
   GateWaiter gate_waiter_;

@@ -10,6 +10,10 @@ INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
 
 // A random command and its reply.
 std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
+  if (random->OneIn(1000)) {
+    const size_t large = 1 + random->Uniform(3'000'000);
+    return {Request({"big", std::to_string(large)}), Bulk(std::string(large, 'b'))};
+  }
   size_t size = random->OneIn(20) ? random->Uniform(5000) : 0;
   const uint64_t kind = random->Uniform(11);
   const bool is_line = kind == 2 || kind == 9;
@@ -116,6 +120,21 @@ TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {
     ASSERT_EQ(got, replies) << "round " << round;
   }
   EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+}
+
+// It leaves in pieces, and what is written meanwhile behind it.
+TEST_P(ConnectionTest, SmallRepliesFollowALargeOne) {
+  const int fd = Connect();
+  constexpr size_t kBytes = 3 << 20;
+  const std::string large = Bulk(std::string(kBytes, 'b'));
+  for (int round = 0; round < 100; ++round) {
+    const std::string text = std::to_string(round);
+    Send(fd, Request({"big", std::to_string(kBytes)}));
+    std::string got = Receive(fd, large.size() * (round % 5) / 4);
+    Send(fd, Request({round % 2 == 0 ? "busy" : "echo", text}));
+    got += Receive(fd, large.size() + Bulk(text).size() - got.size());
+    ASSERT_TRUE(got == large + Bulk(text)) << round;
+  }
 }
 
 // They go past the input, and are a part of it all the same.

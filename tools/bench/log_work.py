@@ -124,8 +124,8 @@ def reads_while_rewriting(kind, options, details):
         over = threading.Event()
 
         def write():
-            rate = f"--qps={options.rate / CONNECTIONS}"
-            while not over.is_set():
+            rate = f"--qps={options.write_rate / CONNECTIONS}"
+            while options.write_rate and not over.is_set():
                 server.load("--ratio=1:0", rate, "--test_time=1")
 
         def rewrite_again():
@@ -149,12 +149,15 @@ def main():
     parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--rate", type=int, default=20_000)
+    parser.add_argument("--write_rate", type=int, help="beside a rewrite; --rate if not given")
     parser.add_argument("--seconds", type=int, default=8)
     options = parser.parse_args()
+    if options.write_rate is None:
+        options.write_rate = options.rate
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.keys, options.seconds = 200_000, 2
-    side_by_side.print_kinds("log", options)
+    side_by_side.print_kinds(options, "log")
     row = side_by_side.print_row
     if options.only in "load":
         row(["load, seconds"], lambda kind: load_seconds(kind, options), 0.33, options, 2)

@@ -15,11 +15,13 @@ import os
 import random
 import socket
 import statistics
+import tempfile
 import threading
 import time
 
 import side_by_side
-from compare import BenchError, Connection, encode
+import tls
+from compare import BenchError, Connection, encode, free_port
 from latency_probe import Probe
 from snapshots import FreeServer
 
@@ -58,6 +60,7 @@ class Neighbour:
     """One kind. `prepare` is called before, `work` again and again while the probe reads."""
 
     name = ""
+    tls = False  # the server listens with TLS, too
 
     def __init__(self, server, options):
         self.server = server
@@ -126,6 +129,18 @@ class Members(Union):
         self.client.drain(("SMEMBERS", "one"), ("SUNION", "one", "two"))
 
 
+class LongReads(Neighbour):
+    name = "HGETALL, LRANGE and ZRANGE of all of a large value"
+
+    def prepare(self):
+        self.client.fill(["HSET", "hash"], self.count, lambda i: (f"field:{i}", "value"))
+        self.client.fill(["RPUSH", "list"], self.count, lambda i: (f"element:{i}",))
+        self.client.fill(["ZADD", "zset"], self.count, lambda i: (i, f"member:{i}"))
+
+    def work(self):
+        self.client.drain(("HGETALL", "hash"), ("LRANGE", "list", 0, -1), ("ZRANGE", "zset", 0, -1))
+
+
 class ScoredUnion(Neighbour):
     name = "ZUNIONSTORE of two large sorted sets"
 
@@ -185,13 +200,28 @@ class Script(Neighbour):
 class Connects(Neighbour):
     name = "500 connections a second"
 
+    def connect(self):
+        client = Connection(self.server.port)
+        client.call("PING")
+        client.close()
+
     def work(self):
         begin = time.monotonic()
         for _ in range(25):
-            client = Connection(self.server.port)
-            client.call("PING")
-            client.close()
+            self.connect()
         time.sleep(max(0, 0.05 - (time.monotonic() - begin)))
+
+
+class TlsConnects(Connects):
+    name = "500 connections a second with TLS, or as many as one client can"
+    tls = True
+
+    def __init__(self, server, options):
+        super().__init__(server, options)
+        self.tls_client = tls.Client(server.tls_port, server.cert)
+
+    def connect(self):
+        self.tls_client.connect().close()
 
 
 class Save(Neighbour):
@@ -241,8 +271,8 @@ class SlowReader(Neighbour):
 
 
 NEIGHBOURS = [
-    *(Nobody, LargeValues, AllKeys, Sort, Union, Members, ScoredUnion, Copy, Delete, Script),
-    Connects,
+    *(Nobody, LargeValues, AllKeys, Sort, Union, Members, LongReads, ScoredUnion, Copy, Delete),
+    *(Script, Connects, TlsConnects),
     *(Save, Expire, Evict, SlowReader),
 ]
 
@@ -273,7 +303,10 @@ def at_work(neighbour):
 
 def measure(kind, neighbour_type, options):
     """p99, p99.9 and the longest wait in ms."""
-    server = FreeServer(kind, options, threads=options.threads)
+    port = free_port()
+    flags = tls.flags_of(kind, port, options.cert, options.key) if neighbour_type.tls else ()
+    server = FreeServer(kind, options, threads=options.threads, flags=flags)
+    server.tls_port, server.cert = port, options.cert
     try:
         server.fill()
         neighbour = neighbour_type(server, options)
@@ -297,6 +330,12 @@ def main():
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.rounds, options.members, options.seconds = 1, 50_000, 1
+    with tempfile.TemporaryDirectory(prefix="dfly-neighbours-") as folder:
+        options.cert, options.key = tls.make_certificate(folder)
+        print_table(options)
+
+
+def print_table(options):
     kinds = options.kinds.split(",") if options.kinds else side_by_side.kinds_of(options)
     heads = ["a neighbour", *(side_by_side.NAMES[kind] for kind in kinds), "ours, of quiet"]
     print("| " + " | ".join(heads) + " |")
@@ -307,6 +346,9 @@ def main():
             continue
         cells = []
         for kind in kinds:
+            if neighbour.tls and kind == "valkey":
+                cells.append("")  # its package has no TLS
+                continue
             rounds = [measure(kind, neighbour, options) for _ in range(options.rounds)]
             middle = [statistics.median(of_one) for of_one in zip(*rounds, strict=True)]
             cells.append(", ".join(f"{ms:.2f}" for ms in middle))

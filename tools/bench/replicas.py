@@ -276,7 +276,7 @@ def main():
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.keys, options.writes, options.seconds, options.away = 200_000, 100_000, 2, 5
-    side_by_side.print_kinds("replication", options)
+    side_by_side.print_kinds(options, "replication")
 
     def row(name, measure, asked, rounds=options.rounds):
         if options.only in name:

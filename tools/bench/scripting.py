@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Scripts and queues: the server's CPU for each job of BullMQ, each pop of Sidekiq and each call of
-a script over lists, redis-server's and ours in turn, and their ratio.
+a script over lists: redis-server, Valkey and ours in turn, and their ratios.
 
 BullMQ's rows are a ladder: each step has the flags of the steps before and its own. dfly_bench
 replays what the libraries send (see its --scenario). Servers, cores and the way CPU time is
@@ -31,8 +31,8 @@ LADDER = [
     ("+ single-hop scripts", BRACES, ["--lock_on_hashtags", *STEPS_OFF[2:]], {}),
     ("+ migration", BRACES, ["--lock_on_hashtags"], {}),
     ("+ round robin", BRACES, ["--lock_on_hashtags", "--shard_round_robin_prefix=q"],
-     {1: 0.75, 4: 0.85}),
-    ("no flags, no braces", BULLMQ, [], {4: 1.2}),
+     {1: 0.70, 4: 0.80}),
+    ("no flags, no braces", BULLMQ, [], {4: 0.80}),
 ]
 
 BRPOP = ["--scenario=brpop", f"--queues={QUEUES}", "-c", "40", "-d", "200", "--pipeline=20"]
@@ -131,7 +131,7 @@ def print_load(load, options):
     figures = side_by_side.take_rounds(lambda kind: measure(kind, load, options), options)
     columns = [load[0]]
     for key, digits in (("rate", 0), ("cpu_us", 1)):
-        for kind in ("redis", "ours"):
+        for kind in figures:
             columns.append(f"{statistics.median(row[key] for row in figures[kind]):,.{digits}f}")
     counted = [row["hops"] for row in figures["ours"] if row["hops"] is not None]
     columns.append(f"{statistics.median(counted):.2f}" if counted else "-")
@@ -150,7 +150,7 @@ def print_redis(load, options):
 
 
 def main():
-    parser = side_by_side.parser_of(__doc__)
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
     parser.add_argument("--redis-only", action="store_true", help="redis-server's figures alone")
     load = os.path.join(ROOT, "build/release/dfly_bench")
@@ -170,9 +170,10 @@ def main():
         for load in loads:
             print_redis(load, options)
         return
+    names = [side_by_side.NAMES[kind] for kind in side_by_side.kinds_of(options)]
     side_by_side.print_head(
-        "load", "redis-server, jobs/s", "ours, jobs/s", "redis-server, CPU us/job",
-        "ours, CPU us/job", "hops/job",
+        "load", *(f"{name}, jobs/s" for name in names), *(f"{name}, CPU us/job" for name in names),
+        "hops/job", *(f"ratio to {name} (rounds)" for name in names[1:-1]),
     )
     for load in loads:
         print_load(load, options)

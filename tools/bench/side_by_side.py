@@ -51,11 +51,11 @@ def print_head(*names):
     print_names(*names, "ratio (rounds)", "asked")
 
 
-def print_kinds(name, options):
+def print_kinds(options, *names):
     """The head of a table with a column for each server, and one for the ratio to each peer."""
     kinds = kinds_of(options)
     ratios = [f"ratio to {NAMES[kind]} (rounds)" for kind in kinds[1:-1]]
-    print_head(name, *(NAMES[kind] for kind in kinds), *ratios)
+    print_head(*names, *(NAMES[kind] for kind in kinds), *ratios)
 
 
 def take_rounds(measure, options):

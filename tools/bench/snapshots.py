@@ -63,7 +63,8 @@ class FreeServer(Server):
     def command_line(self):
         if self.kind != "ours":
             binary = "redis-server" if self.kind == "redis" else self.options.valkey
-            return [binary, "--port", str(self.port), "--save", "", "--dir", self.dir]
+            line = [binary, "--port", str(self.port), "--save", "", "--dir", self.dir]
+            return [*line, *self.flags]
         line = [self.binary, f"--port={self.port}", "--save=", "--logtostderr"]
         return [*line, f"--proactor_threads={self.threads}", f"--dir={self.dir}", *self.flags]
 
@@ -217,7 +218,7 @@ def main():
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
         options.keys, options.seconds = 200_000, 1
-    side_by_side.print_kinds("load", options)
+    side_by_side.print_kinds(options, "load")
     for name, words in (("save, CPU seconds", ()), ("save as RDB, CPU seconds", ("RDB",))):
         if options.only in name:
             took = {}

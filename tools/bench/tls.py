@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What TLS costs the server for each request, ours and redis-server's, in the same run.
+"""What TLS costs the server for each request and handshake, ours and redis-server's, in the same
+run. Valkey's package has no TLS.
 
 CPU time of the server process, as in compare.py, whose servers this uses: the server on core 0,
 dfly_bench on core 1, with TLS and without. Also what an idle connection takes. TLS 1.3, a P-256
@@ -27,6 +28,8 @@ LOADS = [
     ("get-c1-p30", "get", 1, 30, 64, 1.0),
     ("get-16k-c10", "get", 10, 1, 16384, 0.2),
     ("set-16k-c10", "set", 10, 1, 16384, 0.2),
+    ("get-1m-c10", "get", 10, 1, 1 << 20, 0.01),
+    ("set-1m-c10", "set", 10, 1, 1 << 20, 0.01),
 ]
 KEYS = 10_000
 
@@ -38,6 +41,10 @@ def make_certificate(folder):
     return os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
 
 
+def keys_of(load):
+    return 100 if load[4] > 100_000 else KEYS
+
+
 def cpu_us(server, port, load, options):
     """Of one request."""
     name, command, connections, pipeline, value_bytes, share = load
@@ -45,7 +52,7 @@ def cpu_us(server, port, load, options):
     line = [options.dfly_bench, "-h", "127.0.0.1", "-p", str(port), "--proactor_threads=1"]
     line += ["-c", str(connections), f"--pipeline={pipeline}", "-d", str(value_bytes)]
     line += [f"--ratio={'0:1' if command == 'get' else '1:0'}", "--key_prefix=key:"]
-    line += ["--key_minimum=0", f"--key_maximum={KEYS - 1}"]
+    line += ["--key_minimum=0", f"--key_maximum={keys_of(load) - 1}"]
     if port != server.port:
         line += ["--tls", f"--tls_ca_cert_file={options.cert}"]
     compare.run_load([*line, "-n", str(max(pipeline, each // 10))], 100)  # warm
@@ -54,20 +61,58 @@ def cpu_us(server, port, load, options):
     return (server.cpu_ns() - before) / 1000 / (each * connections)
 
 
-def idle_bytes(server, options):
-    """Of a connection of TLS that has done one PING."""
-    context = ssl.create_default_context(cafile=options.cert)
-    context.check_hostname = False
+def flags_of(kind, port, cert, key):
+    """With which a server listens with TLS, too, on `port`."""
+    if kind == "ours":
+        line = f"--tls_port={port} --tls_cert_file={cert} --tls_key_file={key}"
+        line += " --tls_auth_clients=no"
+    else:
+        line = f"--tls-port {port} --tls-cert-file {cert} --tls-key-file {key}"
+        line += " --tls-auth-clients no"
+    return line.split()
 
-    def connect():
-        s = context.wrap_socket(socket.create_connection(("127.0.0.1", options.tls_port)))
+
+class Client:
+    """Connects with TLS 1.3, and asks one PING."""
+
+    def __init__(self, port, cert):
+        self.context = ssl.create_default_context(cafile=cert)
+        self.context.check_hostname = False
+        self.port = port
+
+    def connect(self, session=None):
+        plain = socket.create_connection(("127.0.0.1", self.port))
+        s = self.context.wrap_socket(plain, session=session)
         s.sendall(b"PING\r\n")
-        assert s.recv(100) == b"+PONG\r\n"
+        if s.recv(100) != b"+PONG\r\n":
+            raise compare.BenchError("no PONG")
         return s
 
-    held = [connect() for _ in range(100)]  # what is there once
+
+def handshake_us(server, options, resumed):
+    """CPU of the server for one connection that does a handshake and a PING, and ends."""
+    client = Client(options.tls_port, options.cert)
+
+    def run(count):
+        session = None
+        for _ in range(count):
+            with client.connect(session) as s:
+                if s.session_reused != (session is not None):
+                    raise compare.BenchError(f"resumed: {s.session_reused}, wanted {resumed}")
+                session = s.session if resumed else None
+
+    run(options.handshakes // 10)
+    before = server.cpu_ns()
+    run(options.handshakes)
+    return (server.cpu_ns() - before) / 1000 / options.handshakes
+
+
+def idle_bytes(server, options):
+    """Of a connection of TLS that has done one PING."""
+    client = Client(options.tls_port, options.cert)
+    held = [client.connect() for _ in range(100)]  # what is there once
     before = server.rss()
-    held += [connect() for _ in range(options.connections)]
+    held += [client.connect() for _ in range(options.connections)]
     grown = server.rss() - before
     for s in held:
         s.close()
@@ -76,24 +121,19 @@ def idle_bytes(server, options):
 
 def measure_round(kind, options):
     options.tls_port = compare.free_port()
-    options.server_flag = [
-        f"--tls_port={options.tls_port}",
-        f"--tls_cert_file={options.cert}",
-        f"--tls_key_file={options.key}",
-        "--tls_auth_clients=no",
-    ]
-    redis = f"--tls-port {options.tls_port} --tls-cert-file {options.cert}"
-    redis += f" --tls-key-file {options.key} --tls-auth-clients no"
-    options.redis_flag = redis.split()
+    options.server_flag = flags_of("ours", options.tls_port, options.cert, options.key)
+    options.redis_flag = flags_of("redis", options.tls_port, options.cert, options.key)
     figures = {}
     with compare.running(kind, 1, options) as server:
         for load in LOADS:
             c = compare.Connection(server.port)
-            c.fill(KEYS, "key:%d", load[4])
+            c.fill(keys_of(load), "key:%d", load[4])
             c.close()
             figures[load[0], "plain"] = cpu_us(server, server.port, load, options)
             figures[load[0], "tls"] = cpu_us(server, options.tls_port, load, options)
     with compare.running(kind, 1, options) as server:
+        figures["new"] = handshake_us(server, options, resumed=False)
+        figures["resumed"] = handshake_us(server, options, resumed=True)
         figures["idle"] = idle_bytes(server, options)
     return figures
 
@@ -106,6 +146,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=300_000)
     parser.add_argument("--connections", type=int, default=1000, help="idle ones")
+    parser.add_argument("--handshakes", type=int, default=2000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dfly-tls-") as folder:
         options.cert, options.key = make_certificate(folder)
@@ -129,6 +170,8 @@ def main():
     for load in LOADS:
         for way in ("plain", "tls"):
             row(f"{load[0]}, {way}", (load[0], way), 2)
+    row("connect, new session, and PING", "new", 0)
+    row("connect, resumed session, and PING", "resumed", 0)
     row("bytes of an idle connection of TLS", "idle", 0)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """MSET and MGET over shards, EXEC, and queues with BRPOP: the server's CPU for each key, EXEC or
-pair, redis-server's and ours in turn, and their ratio (the median of the rounds' ratios).
+pair: redis-server, Valkey and ours in turn, and their ratios (the medians of the rounds' ratios).
 
 Clients send a pipeline each, and then read its replies. Servers, cores and the way CPU time is
 measured are those of compare.py. Keys are drawn from 100,000, values have 64 bytes.
@@ -130,7 +130,8 @@ LOADS = [
     ("4t-exec10-4shards", "EXEC", 4, 4, 1, 20000, 1.50,
      lambda port: Pipelines(port, 10, exec_any, EXEC_REPLY)),
     ("lpush-brpop", "pair", 1, 1, 1, 20000, 0.85, lambda port: Pairs(port, 1)),
-    ("lpush-brpop-8producers", "pair", 1, 1, 1, 20000, 0.85, lambda port: Pairs(port, 8)),
+    ("lpush-brpop-8producers", "pair", 1, 1, 1, 20000, 0.80, lambda port: Pairs(port, 8)),
+    ("4t-lpush-brpop-8producers", "pair", 4, 4, 1, 20000, 1.00, lambda port: Pairs(port, 8)),
 ]
 
 
@@ -194,11 +195,11 @@ def wake_ups(kind, options, threads, waiters=1000):
 
 
 def main():
-    parser = side_by_side.parser_of(__doc__)
+    parser = side_by_side.parser_of(__doc__, with_valkey=True)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
     options = parser.parse_args()
     side_by_side.prepare()
-    side_by_side.print_head("load", "unit", "redis-server, ns", "ours, ns")
+    side_by_side.print_kinds(options, "load", "unit; ns for each")
     for load in LOADS:
         if options.only not in load[0]:
             continue

@@ -19,6 +19,7 @@
 #include "commands/collections/member_deadlines.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/rows.h"
 #include "commands/table/scan_options.h"
 #include "core/text/numbers.h"
@@ -195,34 +196,63 @@ void HStrLen(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(text ? static_cast<int64_t>(text->size()) : 0);
 }
 
-void HGetAll(ShardContext& cx, Args args, ReplySink& reply) {
+enum class HashPart : uint8_t { kPairs, kFields, kTexts };
+
+template <HashPart kPart>
+void ReplyHeader(size_t fields, ReplySink& reply) {
+  kPart == HashPart::kPairs ? reply.Map(fields) : reply.Array(fields);
+}
+
+// fn(text) for each text of a pair that is wanted.
+template <HashPart kPart, typename F>
+void Give(std::string_view field, std::string_view text, F&& fn) {
+  if constexpr (kPart != HashPart::kTexts) fn(field);
+  if constexpr (kPart != HashPart::kFields) fn(text);
+}
+
+// HGETALL, HKEYS and HVALS.
+template <HashPart kPart>
+void Show(ShardContext& cx, Args args, ReplySink& reply) {
   ShardContext::ReadHandle value;
   if (!FindHash(cx, args.key(), reply, &value)) return;
-  if (!value) return reply.Map(0);
+  if (!value) return ReplyHeader<kPart>(0, reply);
   const HashValue hash = HashOf(cx, value);
-  reply.Map(hash.size());
+  ReplyHeader<kPart>(hash.size(), reply);
   hash.ForEach([&reply](std::string_view field, std::string_view text) {
-    reply.Bulk(field);
-    reply.Bulk(text);
+    Give<kPart>(field, text, [&reply](std::string_view each) { reply.Bulk(each); });
   });
 }
 
-void HKeys(ShardContext& cx, Args args, ReplySink& reply) {
-  ShardContext::ReadHandle value;
-  if (!FindHash(cx, args.key(), reply, &value)) return;
-  if (!value) return reply.Array(0);
-  const HashValue hash = HashOf(cx, value);
-  reply.Array(hash.size());
-  hash.ForEach([&reply](std::string_view field, std::string_view) { reply.Bulk(field); });
-}
+// For CopyInSlices.
+template <HashPart kPart>
+class HashCopy {
+ public:
+  static constexpr size_t kTexts = kPart == HashPart::kPairs ? 2 : 1;  // of a field
 
-void HVals(ShardContext& cx, Args args, ReplySink& reply) {
-  ShardContext::ReadHandle value;
-  if (!FindHash(cx, args.key(), reply, &value)) return;
-  if (!value) return reply.Array(0);
-  const HashValue hash = HashOf(cx, value);
-  reply.Array(hash.size());
-  hash.ForEach([&reply](std::string_view, std::string_view text) { reply.Bulk(text); });
+  bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    const HashValue hash = HashOf(cx, value);
+    const size_t end = texts_.size() + SliceOf(*value, hash.size()) * kTexts;
+    do {
+      cursor_ = hash.Scan(cursor_, [this](std::string_view field, std::string_view text) {
+        Give<kPart>(field, text, [this](std::string_view each) { texts_.Add(each); });
+      });
+    } while (cursor_ != 0 && texts_.size() < end);
+    return cursor_ != 0;
+  }
+  const MemberList& texts() const { return texts_; }
+
+ private:
+  MemberList texts_;
+  uint32_t cursor_ = 0;
+};
+
+// Suspends.
+template <HashPart kPart>
+void ShowInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  HashCopy<kPart> copy;
+  if (!CopyInSlices(cx, args.key(), ValueType::kHash, reply, &copy)) return;
+  ReplyHeader<kPart>(copy.texts().size() / copy.kTexts, reply);
+  ReplyWithMembers(copy.texts(), reply);
 }
 
 // --- Random fields ---
@@ -381,11 +411,13 @@ void RegisterHashCommands(CommandTable* table) {
       "O(1), O(log N) where N fields have deadlines.");
   add("hstrlen", HStrLen, 3, kGet, KeyAndElement(2, "RO"), "Returns the length of a field's value.",
       "3.2.0", "O(1)");
-  add("hgetall", HGetAll, 2, kReadonly, KeyAt(1), "Returns all fields and their values.", "2.0.0",
-      kForAll, kAnyOrder);
-  add("hkeys", HKeys, 2, kReadonly, KeyAt(1), "Returns all fields.", "2.0.0", kForAll, kAnyOrder);
-  add("hvals", HVals, 2, kReadonly, KeyAt(1), "Returns the values of all fields.", "2.0.0", kForAll,
-      kAnyOrder);
+  add("hgetall", Show<HashPart::kPairs>, 2, kReadonly, KeyAt(1),
+      "Returns all fields and their values.", "2.0.0", kForAll, kAnyOrder,
+      {.across = ShowInSlices<HashPart::kPairs>});
+  add("hkeys", Show<HashPart::kFields>, 2, kReadonly, KeyAt(1), "Returns all fields.", "2.0.0",
+      kForAll, kAnyOrder, {.across = ShowInSlices<HashPart::kFields>});
+  add("hvals", Show<HashPart::kTexts>, 2, kReadonly, KeyAt(1), "Returns the values of all fields.",
+      "2.0.0", kForAll, kAnyOrder, {.across = ShowInSlices<HashPart::kTexts>});
   add("hrandfield", HRandField, -2, kReadonly, KeyAt(1), "Returns random fields of a hash.",
       "6.2.0", "O(N) where N is the number of fields returned, at most that of the hash's.",
       "nondeterministic_output");

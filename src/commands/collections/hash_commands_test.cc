@@ -344,6 +344,32 @@ TEST_P(HashCommandsTest, BehavesLikeAMap) {
   }
 }
 
+// "h1" is read in slices, "h2" at once (DispatchForTest).
+TEST_P(HashCommandsTest, LongReadsInSlicesReplyTheSame) {
+  std::vector<std::string> words = {"hset", ""};
+  for (int i = 0; i < 5000; ++i) {
+    words.push_back("field:" + std::to_string(i));
+    words.push_back("text:" + std::to_string(i));
+  }
+  for (const char* key : {"h1", "h2"}) {
+    words[1] = key;
+    EXPECT_EQ(RunWords(words), ":5000");
+  }
+  for (const std::string command : {"hgetall ", "hkeys ", "hvals "}) {
+    auto in_slices = Items(command + "h1"), at_once = Items(command + "h2");
+    EXPECT_EQ(in_slices.size(), command == "hgetall " ? 10'000u : 5000u);
+    std::sort(in_slices.begin(), in_slices.end());
+    std::sort(at_once.begin(), at_once.end());
+    EXPECT_EQ(in_slices, at_once);
+    EXPECT_EQ(Run(command + "missing1"), Run(command + "missing2"));
+  }
+  const auto all = Items("hgetall h1"), fields = Items("hkeys h1"), texts = Items("hvals h1");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    ASSERT_EQ(all[2 * i], fields[i]);
+    ASSERT_EQ(all[2 * i + 1], texts[i]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, HashCommandsTest, testing::Values(1, 4));
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "commands/table/blocking.h"
 #include "commands/table/command_table.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "core/text/numbers.h"
 #include "core/types/quick_list.h"
@@ -291,28 +292,71 @@ void LSet(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
-void LRange(ShardContext& cx, Args args, ReplySink& reply) {
+struct Indexes {
+  int64_t start;
+  int64_t end;
+};
+
+// Replies the error and returns none if they are not valid.
+std::optional<Indexes> ParseIndexes(Args args, ReplySink& reply) {
   const std::optional<int64_t> start = ParseInt64(args[2]);
   const std::optional<int64_t> end = ParseInt64(args[3]);
-  if (!start || !end) return reply.Error(kErrNotInteger);
+  if (!start || !end) return Refuse(reply, kErrNotInteger);
+  return Indexes{.start = *start, .end = *end};
+}
+
+void LRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Indexes> indexes = ParseIndexes(args, reply);
+  if (!indexes) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Array(0);
   const QuickList& list = ListOf(*value);
-  const Range range = RangeIn(list, *start, *end);
+  const Range range = RangeIn(list, indexes->start, indexes->end);
   ReplyWithMany(list.At(range.first), range.count, End::kBack, reply);
+}
+
+// For CopyInSlices.
+class ListCopy {
+ public:
+  explicit ListCopy(const Indexes& indexes) : indexes_(indexes) {}
+
+  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+    const QuickList& list = ListOf(*value);
+    const Range range = RangeIn(list, indexes_.start, indexes_.end);
+    const size_t end = std::min(range.count, elements_.size() + SliceOf(*value, list.size()));
+    char scratch[QuickList::kScratchSize];
+    for (auto at = list.At(range.first + elements_.size()); elements_.size() < end; at.Next()) {
+      elements_.Add((*at).View(scratch));
+    }
+    return end < range.count;
+  }
+  const MemberList& elements() const { return elements_; }
+
+ private:
+  const Indexes indexes_;
+  MemberList elements_;
+};
+
+// Suspends.
+void LRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Indexes> indexes = ParseIndexes(args, reply);
+  if (!indexes) return;
+  ListCopy copy(*indexes);
+  if (!CopyInSlices(cx, args.key(), ValueType::kList, reply, &copy)) return;
+  reply.Array(copy.elements().size());
+  ReplyWithMembers(copy.elements(), reply);
 }
 
 // Reports a change even if nothing was cut off, as in Redis.
 void LTrim(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<int64_t> start = ParseInt64(args[2]);
-  const std::optional<int64_t> end = ParseInt64(args[3]);
-  if (!start || !end) return reply.Error(kErrNotInteger);
+  const std::optional<Indexes> indexes = ParseIndexes(args, reply);
+  if (!indexes) return;
   auto value = cx.FindMutable(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Ok();
   QuickList& list = ListOf(*value);
-  const Range range = RangeIn(list, *start, *end);
+  const Range range = RangeIn(list, indexes->start, indexes->end);
   const size_t behind = range.first + range.count;
   const size_t cut = list.size() - range.count;
   if (range.count == 0) {
@@ -700,10 +744,18 @@ void RegisterListCommands(CommandTable* table) {
   add("lset", LSet, 4, kWrite | kDenyOom, KeyAt(1, "RW update"),
       "Replaces the element at an index of a list.", "1.0.0",
       "O(N) where N is the number of blocks between the nearer end and the index.");
-  add("lrange", LRange, 4, kReadonly, KeyAt(1), "Returns the elements between two indexes.",
-      "1.0.0",
-      "O(S+N) where S is the distance of the first index from the nearer end, in blocks, and N is "
-      "the number of elements returned.");
+  table->Add({.name = "lrange",
+              .run = LRange,
+              .across = LRangeInSlices,
+              .slices = true,
+              .asks_for_many = AsksForLongRange,
+              .arity = 4,
+              .flags = kReadonly,
+              .categories = kAclList,
+              .keys = KeyAt(1),
+              .docs = {"Returns the elements between two indexes.", "1.0.0", "list",
+                       "O(S+N) where S is the distance of the first index from the nearer end, in "
+                       "blocks, and N is the number of elements returned."}});
   add("ltrim", LTrim, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes all elements but those between two indexes.", "1.0.0",
       "O(N) where N is the number of blocks.");

@@ -341,6 +341,24 @@ TEST_P(ListCommandsTest, RepliesDoNotDependOnTheSizeOfBlocks) {
   }
 }
 
+// "l1" is read in slices, "l2" at once (DispatchForTest).
+TEST_P(ListCommandsTest, LongReadsInSlicesReplyTheSame) {
+  std::vector<std::string> words = {"rpush", ""};
+  for (int i = 0; i < 5000; ++i) words.push_back("element:" + std::to_string(i));
+  words.push_back(std::string(300'000, 'x'));  // a slice of its own
+  for (const char* key : {"l1", "l2"}) {
+    words[1] = key;
+    EXPECT_EQ(RunWords(words), ":5001");
+  }
+  for (const std::string range :
+       {"0 -1", "7 -7", "-3000 -2", "1000 2500", "4999 6000", "3 2", "-1 0", "9000 -1", "x 1"}) {
+    EXPECT_EQ(Run("lrange l1 " + range), Run("lrange l2 " + range)) << range;
+    EXPECT_EQ(Run("lrange missing1 " + range), Run("lrange missing2 " + range)) << range;
+  }
+  Run("set text1 x");
+  EXPECT_EQ(Run("lrange text1 0 -1"), kWrongType);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, ListCommandsTest, testing::Values(1, 4));
 
 }  // namespace

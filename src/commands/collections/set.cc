@@ -348,17 +348,9 @@ void RegisterSetCommands(CommandTable* table) {
       "O(N) where N is the number of things that are asked for.");
   add("scard", SCard, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of members of a set.", "1.0.0", "O(1)");
-  table->Add({.name = "smembers",
-              .run = SMembers,
-              .across = ShowInSlices,
-              .slices = true,
-              .arity = 2,
-              .flags = kReadonly,
-              .categories = kAclSet,
-              .keys = KeyAt(1),
-              .docs = {"Returns all members of a set.", "1.0.0", "set",
-                       "O(N) where N is the number of members."},
-              .tips = "nondeterministic_output_order"});
+  add("smembers", SMembers, 2, kReadonly, KeyAt(1), "Returns all members of a set.", "1.0.0",
+      "O(N) where N is the number of members.", "nondeterministic_output_order",
+      {.across = ShowInSlices});
   add("spop", SPop, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
       "Removes and returns random members of a set.", "1.0.0",
       "O(N) where N is the number of members removed.", "nondeterministic_output");

@@ -234,15 +234,7 @@ std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) 
 
 // --- Results ---
 
-// `work`: null in a brief, as below.
-void ReplyWith(const Result& result, ReplySink& reply, helio::LongWork* work = nullptr) {
-  reply.Set(result.members.size());
-  for (size_t i = 0; i < result.members.size(); ++i) {
-    reply.Bulk(result.members[i]);
-    if (work != nullptr) work->Step();
-  }
-}
-
+// `work`: null in a brief.
 CompactValue MakeSet(const Result& result, const SetLimit& limit, helio::LongWork* work = nullptr) {
   const MemberList& members = result.members;
   Shape shape;
@@ -359,7 +351,6 @@ class AcrossShards {
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
     // How far slices have come.
     size_t key_at = 0;    // of the item's keys
-    size_t begin = 0;     // that one's first in `members`
     uint32_t cursor = 0;  // in that one
     size_t mark_at = 0;   // in the list
   };
@@ -414,7 +405,6 @@ class AcrossShards {
   // Keeps of `list` what nobody has marked.
   void KeepUnmarked(const MemberList& list, MemberList* kept) {
     helio::LongWork work;
-    kept->Reserve(list.size());
     for (size_t i = 0; i < list.size(); ++i) {
       const bool is_marked = std::any_of(
           parts_.items().begin(), parts_.items().end(),
@@ -480,7 +470,6 @@ class AcrossShards {
 
   // What the sets of `base` have in common.
   void IntersectInSlices(const Item& base, MemberList* list) {
-    list->Reserve(base.part.smallest);
     parts_.HopInSlices([&base](const Item& item) { return &item == &base; },
                        [list](ShardContext& cx, Item& item) {
                          Part& part = item.part;
@@ -553,7 +542,6 @@ class AcrossShards {
   void Unite(Result* result) {
     std::vector<Item>& items = parts_.items();
     if (HasLarge()) {
-      for (Item& item : items) item.part.members.Reserve(item.part.largest);
       parts_.HopInSlices(IsLarge, CopySome);
       if (parts_.has_target()) return UniteLarge(result);
     }
@@ -601,12 +589,8 @@ class AcrossShards {
     const MaybeSet set = SetOrNone(cx, cx.Peek(item.keys[part.key_at]));
     if (set) {
       ScanSome(*set, &part.cursor, [&part](std::string_view member) { part.members.Add(member); });
-    } else {
-      part.members.Truncate(part.begin);
-      part.cursor = 0;
     }
     if (part.cursor != 0) return true;
-    part.begin = part.members.size();
     return ++part.key_at < item.keys.size();
   }
   // A slice of one set.
@@ -641,7 +625,8 @@ template <Operation kOperation>
 void Show(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<Result> result = Compute(cx, kOperation, args.from(1));
   if (!result) return reply.Error(kErrWrongType);
-  ReplyWith(*result, reply);
+  reply.Set(result->size());
+  for (size_t i = 0; i < result->size(); ++i) reply.Bulk(result->members[i]);
 }
 
 // Suspends.
@@ -657,8 +642,8 @@ void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   sets.reset();  // a long reply is written without locks
   if (!result) return reply.Error(kErrWrongType);
-  helio::LongWork work;
-  ReplyWith(*result, reply, &work);
+  reply.Set(result->size());
+  ReplyWithMembers(result->members, reply);
 }
 
 template <Operation kOperation>

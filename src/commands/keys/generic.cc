@@ -16,12 +16,12 @@
 #include <string_view>
 #include <vector>
 
-#include "commands/collections/set_commands.h"
 #include "commands/keys/dump.h"
 #include "commands/keys/key_moves.h"
 #include "commands/keys/sort.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "commands/table/rows.h"
 #include "commands/table/scan_options.h"
@@ -374,13 +374,7 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   size_t count = 0;
   for (const Part& part : parts) count += part.keys.size();
   reply.Array(count);
-  helio::LongWork replies;
-  for (const Part& part : parts) {
-    for (size_t i = 0; i < part.keys.size(); ++i) {
-      reply.Bulk(part.keys[i]);
-      replies.Step();
-    }
-  }
+  for (const Part& part : parts) ReplyWithMembers(part.keys, reply);
 }
 
 // The number of keys of each shard. May suspend.

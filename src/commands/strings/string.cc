@@ -16,6 +16,7 @@
 #include "commands/strings/throttle.h"
 #include "commands/table/command_table.h"
 #include "commands/table/numbers.h"
+#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -377,10 +378,23 @@ void MGet(ShardContext& cx, Args args, ReplySink& reply) {
 
 bool HasWholePairs(Args args) { return args.size() % 2 == 1; }
 
+// args[at] and args[at + 1] of MSET or MSETNX. The log, the slow log and others read the arguments
+// when the command has run. So a string that a later pair replaces must not become the value as it
+// is (LargeText): that would be freed.
+void SetPair(ShardContext& cx, Args args, size_t at) {
+  const std::string_view text = args[at + 1];
+  if (text.size() >= LargeText::kMin) [[unlikely]] {
+    for (size_t later = at + 2; later < args.size(); later += 2) {
+      if (args[later] == args[at]) return cx.SetString(args[at], std::string(text));
+    }
+  }
+  cx.SetString(args[at], text);
+}
+
 void MSet(ShardContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("mset"));
   cx.ExpectKeys(args.from(1), 2);
-  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  for (size_t i = 1; i < args.size(); i += 2) SetPair(cx, args, i);
   reply.Ok();
 }
 
@@ -390,7 +404,7 @@ void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 1; i < args.size(); i += 2) {
     if (cx.FindMutable(args[i])) return reply.Integer(0);
   }
-  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  for (size_t i = 1; i < args.size(); i += 2) SetPair(cx, args, i);
   reply.Integer(1);
 }
 

@@ -234,6 +234,8 @@ struct Command {
   // `across` is for keys in one shard, too, if one of their values is large (but not for what EXEC
   // or a script runs): it works in slices, and others run in between.
   bool slices = false;
+  // With `slices`: whether it may need much of such a value. Null: it needs all.
+  bool (*asks_for_many)(Args args) = nullptr;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
   // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.

@@ -8,6 +8,12 @@
 
 namespace dfly {
 
+// How a command reads large values in slices (Command::slices), if it does.
+struct InSlices {
+  CoordinatorHandler across = nullptr;
+  bool (*asks_for_many)(Args args) = nullptr;
+};
+
 // Adds the commands of a family whose keys are in one shard.
 // Owner:  the function that registers a family, which is where it lives.
 // Thread: the one that fills the table.
@@ -20,9 +26,12 @@ class FamilyRows {
   // All texts are static.
   void operator()(std::string_view name, ShardHandler run, int arity, uint32_t flags, KeySpec keys,
                   std::string_view summary, std::string_view since, std::string_view complexity,
-                  std::string_view tips = {}) const {
+                  std::string_view tips = {}, const InSlices& in_slices = {}) const {
     table_.Add({.name = name,
                 .run = run,
+                .across = in_slices.across,
+                .slices = in_slices.across != nullptr,
+                .asks_for_many = in_slices.asks_for_many,
                 .arity = arity,
                 .flags = flags,
                 .categories = categories_,

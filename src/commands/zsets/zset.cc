@@ -209,17 +209,61 @@ void ZRem(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- Ranges ---
 
-template <RangeBy kBy, int kReverse>  // kReverse below 0: the arguments say
+// kReverse below 0: the arguments say.
+template <RangeBy kBy, int kReverse>
+constexpr RangeForm kFormOf = {
+    .by = kBy, .is_reverse = kReverse < 0 ? std::nullopt : std::optional<bool>(kReverse > 0)};
+
+template <RangeBy kBy, int kReverse>
 void ZRange(ShardContext& cx, Args args, ReplySink& reply) {
-  constexpr RangeForm kForm = {
-      .by = kBy, .is_reverse = kReverse < 0 ? std::nullopt : std::optional<bool>(kReverse > 0)};
-  const std::optional<RangeOptions> options = ParseRange(args, kForm, reply);
+  const std::optional<RangeOptions> options = ParseRange(args, kFormOf<kBy, kReverse>, reply);
   if (!options) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Array(0);
   const ZsetValue zset = ToRead(*value);
   ReplyWithRange(zset, Select(zset, *options), options->is_reverse, options->with_scores, reply);
+}
+
+// For CopyInSlices.
+class RangeCopy {
+ public:
+  explicit RangeCopy(const RangeOptions& options) : options_(options) {}
+
+  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+    const ZsetValue zset = ToRead(*value);
+    const RankRange range = Select(zset, options_);
+    const size_t done = found_.size();
+    found_.Reserve(range.count);
+    const size_t count = std::min(range.count - done, SliceOf(*value, zset.size()));
+    const size_t first = options_.is_reverse ? range.first - done : range.first + done;
+    zset.ForRange(first, count, options_.is_reverse,
+                  [this](std::string_view member, double score) { found_.Add(member, score); });
+    return done + count < range.count;
+  }
+  const ScoredMembers& found() const { return found_; }
+
+ private:
+  const RangeOptions options_;
+  ScoredMembers found_;
+};
+
+// Suspends.
+template <RangeBy kBy, int kReverse>
+void ZRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeOptions> options = ParseRange(args, kFormOf<kBy, kReverse>, reply);
+  if (!options) return;
+  RangeCopy copy(*options);
+  if (!CopyInSlices(cx, args.key(), ValueType::kZset, reply, &copy)) return;
+  ReplyWithScored(copy.found(), options->with_scores, reply);
+}
+
+// Of ranks. How many members a range of scores or texts has nobody knows before.
+bool AsksForManyMembers(Args args) {
+  for (size_t i = 4; i < args.size(); ++i) {
+    if (IsOption(args[i], "BYSCORE") || IsOption(args[i], "BYLEX")) return false;
+  }
+  return AsksForLongRange(args);
 }
 
 // ZRANGESTORE destination source ...: the options of what follows the destination.
@@ -410,9 +454,13 @@ void RegisterZsetCommands(CommandTable* table) {
   ZsetValue::RegisterType();
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                            KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view replaced_by = {}) {
+                           std::string_view complexity, std::string_view replaced_by = {},
+                           CoordinatorHandler in_slices = nullptr) {
     table->Add({.name = name,
                 .run = run,
+                .across = in_slices,
+                .slices = in_slices != nullptr,
+                .asks_for_many = in_slices != nullptr ? AsksForManyMembers : nullptr,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSortedSet,
@@ -451,10 +499,11 @@ void RegisterZsetCommands(CommandTable* table) {
   add("zlexcount", Count<RangeBy::kMember>, 4, kReadonly | kFast, KeyAt(1),
       "Returns the number of members between two texts.", "2.8.9", kLog);
   add("zrange", ZRange<RangeBy::kAny, -1>, -4, kReadonly, KeyAt(1),
-      "Returns the members in a range of ranks, scores or texts.", "1.2.0", kRange);
+      "Returns the members in a range of ranks, scores or texts.", "1.2.0", kRange, {},
+      ZRangeInSlices<RangeBy::kAny, -1>);
   add("zrevrange", ZRange<RangeBy::kRank, 1>, -4, kReadonly, KeyAt(1),
       "Returns the members in a range of ranks, from the last one on.", "1.2.0", kRange,
-      "`ZRANGE` with the `REV` argument");
+      "`ZRANGE` with the `REV` argument", ZRangeInSlices<RangeBy::kRank, 1>);
   add("zrangebyscore", ZRange<RangeBy::kScore, 0>, -4, kReadonly, KeyAt(1),
       "Returns the members with scores in a range.", "1.0.5", kRange,
       "`ZRANGE` with the `BYSCORE` argument");

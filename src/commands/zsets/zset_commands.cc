@@ -10,15 +10,41 @@
 
 namespace dfly {
 
+namespace {
+
+// The members of a reply, one after another.
+class RangeWriter {
+ public:
+  RangeWriter(size_t count, bool with_scores, ReplySink& reply)
+      : reply_(reply), with_scores_(with_scores), is_nested_(with_scores && reply.resp3()) {
+    reply_.Array(with_scores && !is_nested_ ? 2 * count : count);
+  }
+  void operator()(std::string_view member, double score) {
+    if (is_nested_) reply_.Array(2);
+    reply_.Bulk(member);
+    if (with_scores_) reply_.Double(score);
+  }
+
+ private:
+  ReplySink& reply_;
+  const bool with_scores_;
+  const bool is_nested_;
+};
+
+}  // namespace
+
 void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
                     ReplySink& reply) {
-  const bool is_nested = with_scores && reply.resp3();
-  reply.Array(with_scores && !is_nested ? 2 * range.count : range.count);
-  zset.ForRange(range.first, range.count, is_reverse, [&](std::string_view member, double score) {
-    if (is_nested) reply.Array(2);
-    reply.Bulk(member);
-    if (with_scores) reply.Double(score);
-  });
+  zset.ForRange(range.first, range.count, is_reverse, RangeWriter(range.count, with_scores, reply));
+}
+
+void ReplyWithScored(const ScoredMembers& found, bool with_scores, ReplySink& reply) {
+  helio::LongWork work;
+  RangeWriter write(found.size(), with_scores, reply);
+  for (size_t i = 0; i < found.size(); ++i) {
+    write(found.members[i], found.scores[i]);
+    work.Step();
+  }
 }
 
 CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit, helio::LongWork* work) {

@@ -11,6 +11,7 @@
 #include "commands/collections/set_commands.h"
 #include "commands/table/args.h"
 #include "commands/table/command_table.h"
+#include "commands/table/long_reads.h"
 #include "commands/zsets/zset_ranges.h"
 #include "core/types/zset_value.h"
 #include "engine/hops/coordinator.h"
@@ -53,13 +54,13 @@ struct ScoredMembers {
     members.Add(member);
     scores.push_back(score);
   }
-  void Reserve(size_t count) {
-    members.Reserve(count);
-    scores.reserve(count);
-  }
+  void Reserve(size_t count) { scores.reserve(count); }
   void Clear() { *this = {}; }
   size_t size() const { return scores.size(); }
 };
+
+// As ReplyWithRange, of copies. Suspends.
+void ReplyWithScored(const ScoredMembers& found, bool with_scores, ReplySink& reply);
 
 // A sorted set of these, each member once. `work`: null in a brief.
 CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 #include <string>
+#include <vector>
 
 #include "commands/testing/test_harness.h"
 
@@ -213,6 +214,33 @@ TEST_P(ZsetCommandsTest, EachMemberIsDrawnAsOftenAsAnother) {
       EXPECT_LT(chi_squared, 4.0 * kMembers) << count;
     }
   }
+}
+
+// "z1" is read in slices, "z2" at once (DispatchForTest).
+TEST_P(ZsetCommandsTest, LongReadsInSlicesReplyTheSame) {
+  std::vector<std::string> words = {"zadd", ""};
+  for (int i = 0; i < 5000; ++i) {
+    words.push_back(std::to_string(i / 2));
+    words.push_back("member:" + std::to_string(i));
+  }
+  for (const char* key : {"z1", "z2"}) {
+    words[1] = key;
+    EXPECT_EQ(RunWords(words), ":5000");
+  }
+  const auto expect_same = [&](const std::string& before, const std::string& after) {
+    for (const std::string key : {"z", "missing"}) {
+      EXPECT_EQ(Run(before + key + "1 " + after), Run(before + key + "2 " + after)) << after;
+    }
+  };
+  for (const std::string range : {"0 -1", "7 -7", "-3000 -2", "1000 2500", "3 2", "x 1"}) {
+    expect_same("zrange ", range);
+    expect_same("zrange ", range + " rev");
+    expect_same("zrange ", range + " withscores");
+    expect_same("zrevrange ", range + " withscores");
+  }
+  expect_same("zrange ", "(10 +inf byscore limit 3 4000");
+  expect_same("zrange ", "+inf 10 byscore rev withscores");
+  expect_same("zrange ", "- + bylex");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ZsetCommandsTest, testing::Values(1, 4));

@@ -94,7 +94,7 @@ void Database::Remove(Table::Iterator it, const KeyProbe& probe) {
   ClearDeadline(*it, probe);
   if (it->key.has_flag(CompactKey::kHasMemberExpire)) [[unlikely]]
     SetMemberDeadline(*it, INT64_MAX);
-  value_bytes_ -= it->value.HeapBytes();
+  AccountValue(it->value.HeapBytes(), 0);
   table_.Erase(it);
 }
 
@@ -267,8 +267,10 @@ void Database::CheckInvariants() const {
   size_t with_members = 0;
   size_t value_bytes = 0;
   size_t flagged = 0;
+  size_t large_values = 0;
   table_.ForEach([&](const Table::Slot& slot) {
     value_bytes += slot.value.HeapBytes();
+    large_values += slot.value.HeapBytes() >= kLargeValueBytes;
     const int64_t next_ms = slot.value.NextMemberDeadline();
     CHECK_EQ(next_ms != INT64_MAX, slot.key.has_flag(CompactKey::kHasMemberExpire));
     if (next_ms != INT64_MAX) {
@@ -282,6 +284,7 @@ void Database::CheckInvariants() const {
     expiry_.Get(KeyProbe(slot.key.View(scratch), slot.key.Hash()));  // checks that it is there
   });
   CHECK_EQ(value_bytes, value_bytes_);
+  CHECK_EQ(large_values, large_values_);
   CHECK_EQ(flagged, expiry_.size());
   CHECK_EQ(with_members, member_expiry_.size());
 }

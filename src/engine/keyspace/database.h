@@ -101,6 +101,10 @@ class Database {
     return table_.bytes() + expiry_.bytes() + member_expiry_.bytes() + value_bytes_;
   }
 
+  // Reading one takes so long that others should run meanwhile.
+  static constexpr size_t kLargeValueBytes = 256 * 1024;
+  bool has_large_values() const { return large_values_ > 0; }
+
   // As long as this stays the same, iterators stay alive. No two databases have the same one.
   uint64_t layout() const { return born_ + table_.layout(); }
 
@@ -178,6 +182,8 @@ class Database {
   // A value's heap part has changed from one size to another.
   void AccountValue(size_t bytes_before, size_t bytes_after) {
     value_bytes_ += bytes_after - bytes_before;
+    large_values_ += static_cast<size_t>(bytes_after >= kLargeValueBytes) -
+                     static_cast<size_t>(bytes_before >= kLargeValueBytes);
   }
 
   struct ExpireProgress {
@@ -277,6 +283,7 @@ class Database {
   DeadlineTable expiry_;
   DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
   size_t value_bytes_ = 0;       // heap parts of all values
+  size_t large_values_ = 0;      // of kLargeValueBytes or more
   int64_t told_deadline_ms_ = INT64_MAX;  // the listener knows of one that is as early; else it
                                           // would not hear of those in between
 };

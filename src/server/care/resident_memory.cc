@@ -7,6 +7,7 @@
 
 #include "core/memory/lent_block.h"
 #include "engine/keyspace/shard.h"
+#include "helio/base/mapped_blocks.h"
 #include "server/base/machine.h"
 #include "server/care/memory_use.h"
 #include "server/clients/server_state.h"
@@ -45,6 +46,12 @@ ResidentMemory ReadResidentMemory(ServerState& server) {
   // Those who count the blocks leave it out, too. Without mimalloc nothing is known of the heap.
   const auto unwritten = static_cast<uint64_t>(LentBlock::unwritten_bytes());
   sum.heap.allocated -= std::min<uint64_t>(sum.heap.allocated, unwritten);
+  // Large buffers are no part of the heaps, but of what is counted.
+  const helio::MappedBlocks::Sum mapped = helio::MappedBlocks::Read();
+  helio::AddCounters(&sum.heap, HeapFacts{.allocated = mapped.bytes,
+                                          .touched = mapped.resident,
+                                          .active = mapped.bytes,
+                                          .resident = mapped.resident});
   return sum;
 }
 

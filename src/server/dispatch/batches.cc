@@ -223,6 +223,9 @@ auto Batches::RunEntries(ShardBatch* batch) -> EntryEnd {
       turn.cx().Finish();
       const EntryEnd end = RunScript(batch, entry, nullptr);
       if (end != EntryEnd::kNow) return end;
+    } else if (GoesHome(shard, *batch, entry, args_)) [[unlikely]] {
+      batch->restarts = true;
+      return EntryEnd::kElsewhere;
     } else {
       RunEntry(turn, batch, entry);
     }
@@ -314,6 +317,9 @@ bool Batches::RunNext(ShardBatch* batch) {
     batch->is_under_way = end == EntryEnd::kLater;
   } else {
     batch->ViewArgs(next, &args_);
+    batch->restarts = GoesHome(shard, *batch, next, args_);
+    if (batch->restarts) [[unlikely]]
+      return true;
     ShardTurn turn(shard);
     turn.cx().set_no_touch(batch->no_touch);
     const int64_t now = helio::CycleClock::Now();
@@ -461,7 +467,14 @@ void Batches::Recycle(ShardBatch* batch) {
   pool_.push_back(batch);
 }
 
-// --- Scripts ---
+// --- What runs at home after all ---
+
+bool Batches::GoesHome(const Shard& shard, const ShardBatch& batch, const ShardBatch::Entry& entry,
+                       Args args) {
+  const Command& command = *entry.command;
+  return command.slices && (command.flags & kReadonly) != 0 && !batch.is_of_primary &&
+         Exclusion::TakesLong(shard, batch.db_index, command, args, entry.hash);
+}
 
 void Batches::AddRunning(const Noted& noted, Args args, Session& session, AclCallerRef caller,
                          ScriptJob* job, bool drop_reply) {
@@ -558,8 +571,10 @@ void Batches::Restart(ShardBatch* batch) {
   session.connection.Keep();
   ++session.coordinators;
   ++worker_.coordinators;
-  helio::Fiber({.name = "script", .stack_size = RunningScripts::kStackBytes}, [this, batch, &entry,
-                                                                               &session] {
+  Script* const script = batch->ScriptOf(entry);
+  helio::FiberOptions options{.name = script != nullptr ? "script" : "coordinator",
+                              .stack_size = script != nullptr ? RunningScripts::kStackBytes : 0};
+  helio::Fiber(std::move(options), [this, batch, &entry, &session, script] {
     std::vector<std::string_view> args;
     batch->ViewArgs(entry, &args);
     CoordinatorContext cx(&shards_, &session, batch->db_index, helio::UnixMillis());
@@ -567,7 +582,8 @@ void Batches::Restart(ShardBatch* batch) {
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
     runner_.RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
-      jobs_.RunOverShards(cx, *entry.command, batch->ScriptOf(entry), ScriptArgsOf(Args(args)),
+      if (script == nullptr) return entry.command->across(cx, args, writer);
+      jobs_.RunOverShards(cx, *entry.command, script, ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
     });
     EndEntry(batch, entry, size_before, worker_.NewestEpoch());

@@ -141,14 +141,18 @@ class Batches final : public Pool, public PerThread<Batches> {
   Slow SlowBefore(Shard& shard, ShardBatch* batch, const Command& command);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
 
-  // --- Scripts ---
+  // --- What runs at home after all ---
 
+  // A read that should work in slices, which its home can do.
+  static bool GoesHome(const Shard& shard, const ShardBatch& batch, const ShardBatch::Entry& entry,
+                       Args args);
   EntryEnd RunScript(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
   // ScriptJob::on_end.
   static void OnScriptEnd(ScriptJob* job);
   void EndScript(ScriptJob* job);
   // It has to be run again, at home, with what is known now.
   void NoteRestart(ShardBatch* batch, ScriptJob* job);
+  // At home: runs the next command, over shards.
   void Restart(ShardBatch* batch);
 
   WorkerState& worker_;

@@ -206,4 +206,21 @@ Slow Exclusion::SlowBefore(const Shard& shard, const Command& command, std::vect
   return shard.transactions().SlowBefore(wanted, &slow);
 }
 
+bool Exclusion::TakesLong(const Shard& shard, int db_index, const Command& command, Args args,
+                          uint64_t hash) {
+  const Database* const database = shard.FindDb(db_index);
+  if (database == nullptr || !database->has_large_values()) [[likely]]
+    return false;
+  if (command.asks_for_many != nullptr && !command.asks_for_many(args)) return false;
+  const KeyIndexes keys = command.KeysOf(args);
+  for (size_t i : keys) {
+    const KeyProbe probe(args[i], i == keys.first() ? hash : HashKey(args[i]));
+    const auto it = database->Find(probe);
+    // For small values a coordinator would cost 2 to 9 times.
+    const bool is_large = it && it->value.HeapBytes() >= Database::kLargeValueBytes;
+    if (is_large && !it->value.is_string()) return true;
+  }
+  return false;
+}
+
 }  // namespace dfly

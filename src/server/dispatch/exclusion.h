@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps a command from running on its shard at once: a transaction that has its keys, or a
-// snapshot that has to save them first.
+// What keeps a command from running on its shard at once: a transaction that has its keys, a
+// snapshot that has to save them first, or a large value.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,10 @@ class Exclusion {
   // For what will be a transaction: snapshots begin to save what it changes, and it waits for that
   // by its locks. Suspends.
   void AskSnapshots(const Session& session, const Command& command, Args args);
+  // Whether a command, with keys in this shard, should work in slices. `hash`: of its first key.
+  // REQUIRES: command.slices.
+  static bool TakesLong(const Shard& shard, int db_index, const Command& command, Args args,
+                        uint64_t hash);
   // The slow script that it would wait for. `tags`: what it wants.
   Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
 

@@ -100,8 +100,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
     return entry.script == 0 ? nullptr : scripts_[entry.script - 1].get();
   }
 
-  // It came back because its next command, a script, has to be run at home: with these keys as
-  // well, or with all.
+  // It came back because its next command has to be run at home: a read in slices, or a script with
+  // these keys as well, or with all.
   bool restarts = false;
   bool wants_all_keys = false;
   std::vector<std::string> discovered;

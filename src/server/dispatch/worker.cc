@@ -243,7 +243,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
   if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
     const KeyPlace place = PlaceOf(command, args, shards_);
-    if (place.is_one_shard && !(command.slices && TakesLong(session, command, args, place.shard)))
+    if (place.is_one_shard && !(command.slices && TakesLong(session, command, args, place)))
         [[likely]] {
       const bool is_here = state_.local(place.shard) != nullptr && !all_remote_;
       Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, place.shard,

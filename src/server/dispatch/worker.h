@@ -218,7 +218,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args, const Gathered::Counts& counts = {});
   void RunGathered(Connection* connection);
-  bool TakesLong(const Session& session, const Command& command, Args args, ShardId id);
+  bool TakesLong(const Session& session, const Command& command, Args args, const KeyPlace& place);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);

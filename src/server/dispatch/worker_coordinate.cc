@@ -47,19 +47,12 @@ class OwnArgs {
 
 }  // namespace
 
-// Whether a command that can be cut into slices should be; its keys are in one shard.
-bool Worker::TakesLong(const Session& session, const Command& command, Args args, ShardId id) {
-  constexpr size_t kLargeBytes = 256 * 1024;
-  const Shard* const shard = state_.local(id);
-  // From here nobody can look there, and for small values a coordinator would cost 2 to 9 times.
-  if (shard == nullptr || all_remote_) return false;
-  const Database* const database = shard->FindDb(session.db_index);
-  if (database == nullptr) return false;
-  for (size_t i : command.KeysOf(args)) {
-    const auto it = database->Find(KeyProbe(args[i], HashKey(args[i])));
-    if (it && !it->value.is_string() && it->value.HeapBytes() >= kLargeBytes) return true;
-  }
-  return false;
+// Its keys are in one shard. From here nobody can look into another thread's: Batches::GoesHome.
+bool Worker::TakesLong(const Session& session, const Command& command, Args args,
+                       const KeyPlace& place) {
+  const Shard* const shard = state_.local(place.shard);
+  return shard != nullptr && !all_remote_ &&
+         Exclusion::TakesLong(*shard, session.db_index, command, args, place.hash);
 }
 
 void Worker::RunGathered(Connection* connection) {

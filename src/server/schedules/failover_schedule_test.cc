@@ -155,31 +155,39 @@ class SentinelDouble {
   size_t server() const { return server_; }
   void Disconnect() {
     if (fd_ != -1) close(std::exchange(fd_, -1));
+    awaits_ = false;
   }
   void Turn(ReplicaNetwork* network) {
     if (fd_ == -1) {
       fd_ = network->Connect(server_);
       Send({"CLIENT", "SETNAME", absl::StrCat("sentinel-0000000", sentinel_, "-cmd")});
     }
-    char buffer[1024];
-    const ssize_t got = read(fd_, buffer, sizeof(buffer));
-    if (got == 0) return Disconnect();
     // Which server it takes for the primary: the one that it is connected to.
-    if (got > 0) {
+    if (IsAnswered() && fd_ != -1) {
       Send({"PUBLISH", "__sentinel__:hello",
             absl::StrCat("-,-,-,-,-,", ReplicaNetwork::kAnnouncedIp, ",",
                          ReplicaNetwork::AnnouncedPort(server_), ",-")});
     }
   }
+  // The server has heard all that it was sent.
+  bool IsAnswered() {
+    char buffer[1024];
+    const ssize_t got = fd_ == -1 ? 0 : read(fd_, buffer, sizeof(buffer));
+    if (got == 0) Disconnect();
+    if (got > 0) awaits_ = false;
+    return !awaits_;
+  }
 
  private:
   void Send(const Words& words) {
     const std::string request = Request(words);
+    awaits_ = true;
     if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) < 0) Disconnect();
   }
 
   const size_t sentinel_, server_;
   int fd_ = -1;
+  bool awaits_ = false;  // a reply
 };
 
 // What waits for replicas, and who can still reach the old primary when it is replaced.
@@ -306,13 +314,22 @@ class FailoverScheduleTest : public testing::Test {
     for (const auto& writer : writers_) writer->Turn(random);
     TurnSentinels();
   }
-  // Of those that are cut off from a server, the first so many reach it still.
+  // Of those of the server that is fenced, the first so many reach it still.
+  bool IsCutOff(size_t i) const {
+    return sentinels_[i]->server() == fenced_ && i % kSentinels >= fenced_reach_;
+  }
   void TurnSentinels() {
     for (size_t i = 0; i < sentinels_.size(); ++i) {
-      SentinelDouble& sentinel = *sentinels_[i];
-      if (sentinel.server() == fenced_ && i % kSentinels >= fenced_reach_) continue;
-      sentinel.Turn(&network_);
+      if (!IsCutOff(i)) sentinels_[i]->Turn(&network_);
     }
+  }
+  // What was under way when they were cut off has been heard: it would open the fence again.
+  bool AreCutOffAnswered() {
+    bool are_answered = true;
+    for (size_t i = 0; i < sentinels_.size(); ++i) {
+      if (IsCutOff(i)) are_answered &= sentinels_[i]->IsAnswered();
+    }
+    return are_answered;
   }
   // Too few Sentinels reach the primary, and it has noticed. A real Sentinel waits for its
   // down-after-milliseconds, which is longer.
@@ -321,8 +338,9 @@ class FailoverScheduleTest : public testing::Test {
     fenced_reach_ = random.Uniform(kFenceSentinels);
     const bool is_shut = network_.Await(random, [&] {
       TurnAll(random);
-      return network_.On(primary_,
-                         [](Server& server) { return server.replicas().Facts().is_fenced; });
+      return AreCutOffAnswered() && network_.On(primary_, [](Server& server) {
+        return server.replicas().Facts().is_fenced;
+      });
     });
     for (const auto& writer : writers_) writer->OnFence();
     return is_shut ? "" : "the fence stays open";

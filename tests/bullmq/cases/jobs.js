@@ -46,16 +46,16 @@ async function order(bench) {
 
 async function bulk(bench) {
   const queue = bench.queue("jobs");
-  const numbers = Array.from({ length: 300 }, (_, i) => i);
+  const numbers = Array.from({ length: 100 }, (_, i) => i);
   const added = await queue.addBulk(numbers.map((i) => ({ name: "n", data: { i } })));
   assert.deepStrictEqual(added.map((job) => job.id), numbers.map((i) => String(i + 1)));
-  assert.deepStrictEqual(await counts(queue), { waiting: 300 });
+  assert.deepStrictEqual(await counts(queue), { waiting: 100 });
   const seen = [];
   bench.worker("jobs", async (job) => seen.push(job.data.i));
-  await until("300 jobs", () => seen.length >= 300);
+  await until("100 jobs", () => seen.length >= 100);
   assert.deepStrictEqual(seen, numbers);
-  await until("all completed", async () => (await queue.getCompletedCount()) === 300);
-  assert.deepStrictEqual(await counts(queue), { completed: 300 });
+  await until("all completed", async () => (await queue.getCompletedCount()) === 100);
+  assert.deepStrictEqual(await counts(queue), { completed: 100 });
 
   // Each with its own options, in one transaction.
   await queue.pause();
@@ -64,7 +64,7 @@ async function bulk(bench) {
     { name: "now", data: {} },
     { name: "first", data: {}, opts: { priority: 3 } },
   ]);
-  const expected = { completed: 300, delayed: 1, paused: 1, prioritized: 1 };
+  const expected = { completed: 100, delayed: 1, paused: 1, prioritized: 1 };
   assert.deepStrictEqual(await counts(queue), expected);
 }
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading large values in slices, so that others run in between: what the commands with
+// Command::slices share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/table/args.h"
+#include "commands/table/key_parts.h"
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/keyspace/shard_context.h"
+#include "facade/replies/error_texts.h"
+#include "facade/replies/reply_sink.h"
+#include "helio/fibers/long_work.h"
+
+namespace dfly {
+
+// From so many members on a command reads and makes a value in slices of kSliceMembers.
+inline constexpr size_t kLargeMembers = 8192;
+inline constexpr size_t kSliceMembers = 1024;
+inline constexpr size_t kSliceBytes = 256 * 1024;
+
+// Copies of members. They lie in blocks, which never move, and so does the list of where each is:
+// it grows to millions without a pause.
+class MemberList {
+ public:
+  MemberList() = default;
+  MemberList(MemberList&& other) noexcept { *this = std::move(other); }
+  MemberList& operator=(MemberList&& other) noexcept {
+    pages_ = std::exchange(other.pages_, {});
+    size_ = std::exchange(other.size_, 0);
+    blocks_ = std::exchange(other.blocks_, {});
+    free_ = std::exchange(other.free_, nullptr);
+    left_ = std::exchange(other.left_, 0);
+    return *this;
+  }
+  void Add(std::string_view member) {
+    if (free_ == nullptr || member.size() > left_) AddBlock(member.size());
+    if (size_ == pages_.size() * kPage) AddPage();
+    memcpy(free_, member.data(), member.size());
+    pages_[size_ / kPage][size_ % kPage] = {.data = free_, .size = member.size()};
+    ++size_;
+    free_ += member.size();
+    left_ -= member.size();
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // Valid as long as the list, or what it was moved to.
+  std::string_view operator[](size_t index) const {
+    const Place& place = pages_[index / kPage][index % kPage];
+    return {place.data, place.size};
+  }
+
+ private:
+  struct Place {
+    const char* data;
+    size_t size;
+  };
+  static constexpr size_t kPage = 256;  // places
+
+  void AddPage() { pages_.push_back(std::make_unique_for_overwrite<Place[]>(kPage)); }
+  void AddBlock(size_t bytes) {
+    constexpr size_t kFirst = 256;
+    constexpr size_t kMost = 64 * 1024;
+    left_ = std::max(bytes, std::min(kMost, kFirst << std::min<size_t>(blocks_.size(), 8)));
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
+    free_ = blocks_.back().get();
+  }
+
+  std::vector<std::unique_ptr<Place[]>> pages_;
+  size_t size_ = 0;
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* free_ = nullptr;  // in the last block
+  size_t left_ = 0;
+};
+
+// How many of a value's `elements` a slice takes.
+inline size_t SliceOf(const CompactValue& value, size_t elements) {
+  const size_t bytes_each = value.HeapBytes() / std::max<size_t>(elements, 1) + 1;
+  return std::clamp<size_t>(kSliceBytes / bytes_each, 1, kSliceMembers);
+}
+
+// Command::asks_for_many of LRANGE and its like: whether from index `args[2]` to `args[3]` there
+// may be many elements.
+inline bool AsksForLongRange(Args args) {
+  const std::optional<int64_t> start = ParseInt64(args[2]);
+  const std::optional<int64_t> stop = ParseInt64(args[3]);
+  if (!start || !stop) return false;  // the command says so
+  const bool is_known = (*start < 0) == (*stop < 0);
+  return !is_known || *stop - *start >= static_cast<int64_t>(kLargeMembers);
+}
+
+// Copies of the value at a key what a reply needs, in a hop for each slice, with the key locked, so
+// that it stays: copy->CopySome(ShardContext&, const ShardContext::ReadHandle&) takes the next one;
+// false: it has all. Returns false if an error was replied, or it is refused. Suspends.
+template <typename Copy>
+bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, ReplySink& reply,
+                  Copy* copy) {
+  struct Look {
+    bool is_wrong_type = false;
+    bool goes_on = false;
+  };
+  using Parts = KeyParts<Look>;
+  Parts parts(cx, {&key, 1});
+  const auto look = [&](ShardContext& shard_cx, Parts::Item& item) {
+    const auto value = shard_cx.FindReadOnly(key, type);
+    item.part.is_wrong_type = value.is_wrong_type();
+    item.part.goes_on = value && copy->CopySome(shard_cx, value);
+  };
+  if (!parts.Hop(look, Parts::More::kYes)) return false;
+  const Look& first = parts.items()[0].part;
+  if (first.is_wrong_type) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  // Later ones look without a trace, as Redis looks once.
+  parts.HopInSlices([](const Parts::Item& item) { return item.part.goes_on; },
+                    [&](ShardContext& shard_cx, Parts::Item&) {
+                      const auto value = shard_cx.Peek(key);
+                      return value && copy->CopySome(shard_cx, value);
+                    });
+  return true;
+}
+
+// The copied members as bulk strings; the header is there already. Suspends.
+inline void ReplyWithMembers(const MemberList& members, ReplySink& reply) {
+  helio::LongWork work;
+  for (size_t i = 0; i < members.size(); ++i) {
+    reply.Bulk(members[i]);
+    work.Step();
+  }
+}
+
+}  // namespace dfly
