@@ -572,8 +572,8 @@ def test_a_large_string_that_the_same_command_replaces_is_logged(threads, comman
             slow = [entry[3] for entry in c.call("SLOWLOG", "GET", "-1")]
             [shown] = [args for args in slow if args[:2] == [command.encode(), words[1].encode()]]
             assert shown[2].startswith(b"a" * 64) and shown[4].startswith(b"b" * 64)
-            logged = [one for one in logged_commands(server.dir) if one[1:2] == [words[1].encode()]]
-            assert logged == [[word if isinstance(word, bytes) else word.encode() for word in words]]
+            [logged] = [w for w in logged_commands(server.dir) if w[1:2] == [words[1].encode()]]
+            assert logged == [w if isinstance(w, bytes) else w.encode() for w in words]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
