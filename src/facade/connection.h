@@ -484,8 +484,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t in_flight_arg_bytes_ = 0;
   size_t deferred_ = 0;   // commands that the sink has noted but not run
   uint32_t keepers_ = 0;  // Keep
-  // Arguments of its commands in one iteration, and those of one command more: about 0.5 ms of small
-  // commands. A pipeline without it would be executed as fast as it arrives, megabytes at a time.
+  // Arguments of its commands in one iteration, and those of one command more: about 0.5 ms of
+  // small commands. Without it a pipeline is executed as fast as it arrives, megabytes at a time.
   static constexpr uint32_t kTurnWordsMax = 2000;
   uint32_t turn_words_ = 0;
   uint64_t executed_bytes_ = 0;
