@@ -44,6 +44,10 @@ ONLY_OURS = {
     },
     "slowlog|explain": "of this design: where the time went",
     **{f"client|{name}": "of this design: for operators" for name in ("blocked", "hotkeys")},
+    **{name: "came with 8.4" for name in ("delex", "digest", "msetex")},
+    "increx": "came with 8.8",
+    **{name: "came with 8.10" for name in ("sdiffcard", "sunioncard")},
+    "delifeq": "came with Valkey 9",
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }

@@ -629,21 +629,26 @@ void Show(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 0; i < result->size(); ++i) reply.Bulk(result->members[i]);
 }
 
+// None if one of the keys is no set. The locks are gone when it returns. Suspends.
+std::optional<Result> RunAcross(CoordinatorContext& cx, Operation operation, Keys keys) {
+  std::optional<AcrossShards> sets(std::in_place, cx, keys);
+  if (sets->is_in_one_shard()) sets->SetInSlices();  // one of them is large
+  std::optional<Result> result = sets->Run(operation);
+  if (sets->needs_slices()) {
+    sets.emplace(cx, keys);
+    sets->SetInSlices();
+    result = sets->Run(operation);
+  }
+  return result;
+}
+
 // Suspends.
 template <Operation kOperation>
 void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  std::optional<AcrossShards> sets(std::in_place, cx, args.from(1));
-  if (sets->is_in_one_shard()) sets->SetInSlices();  // one of them is large
-  std::optional<Result> result = sets->Run(kOperation);
-  if (sets->needs_slices()) {
-    sets.emplace(cx, args.from(1));
-    sets->SetInSlices();
-    result = sets->Run(kOperation);
-  }
-  sets.reset();  // a long reply is written without locks
+  const std::optional<Result> result = RunAcross(cx, kOperation, args.from(1));
   if (!result) return reply.Error(kErrWrongType);
   reply.Set(result->size());
-  ReplyWithMembers(result->members, reply);
+  ReplyWithMembers(result->members, reply);  // long ones, without locks
 }
 
 template <Operation kOperation>
@@ -669,18 +674,19 @@ struct CountOptions {
   uint64_t limit = UINT64_MAX;
 };
 
-// SINTERCARD numkeys key [key ...] [LIMIT limit]. Replies the error and returns none if they are
-// not valid.
-std::optional<CountOptions> ParseCount(Args args, ReplySink& reply) {
+// numkeys key [key ...] [LIMIT limit], and for SUNIONCARD also [APPROX], which is allowed to be
+// exact. Replies the error and returns none if they are not valid.
+std::optional<CountOptions> ParseCount(Operation operation, Args args, ReplySink& reply) {
   const auto count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
   if (!count) return std::nullopt;
   if (static_cast<uint64_t>(*count) > args.size() - 2) {
     return Refuse(reply, "ERR Number of keys can't be greater than number of args");
   }
   CountOptions options = {.keys = args.from(2).first(static_cast<size_t>(*count))};
-  for (size_t i = 2 + options.keys.size(); i < args.size(); i += 2) {
+  for (size_t i = 2 + options.keys.size(); i < args.size(); ++i) {
+    if (operation == Operation::kUnion && IsOption(args[i], "APPROX")) continue;
     if (!IsOption(args[i], "LIMIT") || i + 1 == args.size()) return Refuse(reply, kErrSyntax);
-    const auto limit = ParseAtLeast(0, args[i + 1], "ERR LIMIT can't be negative", reply);
+    const auto limit = ParseAtLeast(0, args[++i], "ERR LIMIT can't be negative", reply);
     if (!limit) return std::nullopt;
     options.limit = *limit == 0 ? UINT64_MAX : static_cast<uint64_t>(*limit);
   }
@@ -688,7 +694,7 @@ std::optional<CountOptions> ParseCount(Args args, ReplySink& reply) {
 }
 
 void SInterCard(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<CountOptions> options = ParseCount(args, reply);
+  const std::optional<CountOptions> options = ParseCount(Operation::kInter, args, reply);
   if (!options) return;
   const std::optional<Sets> sets = FindSets(cx, options->keys);
   if (!sets) return reply.Error(kErrWrongType);
@@ -699,12 +705,57 @@ void SInterCard(ShardContext& cx, Args args, ReplySink& reply) {
 
 // Suspends.
 void SInterCardAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<CountOptions> options = ParseCount(args, reply);
+  const std::optional<CountOptions> options = ParseCount(Operation::kInter, args, reply);
   if (!options) return;
   AcrossShards sets(cx, options->keys);
   const std::optional<Result> result = sets.Run(Operation::kInter);
   if (!result) return reply.Error(kErrWrongType);
   reply.Integer(static_cast<int64_t>(std::min<uint64_t>(result->members.size(), options->limit)));
+}
+
+uint64_t CountUnion(const Sets& sets, uint64_t limit) {
+  uint64_t largest = 0, others = 0;
+  for (const MaybeSet& set : sets) {
+    others += std::min<uint64_t>(largest, SizeOf(set));
+    largest = std::max<uint64_t>(largest, SizeOf(set));
+  }
+  if (largest >= limit) return limit;
+  return others == 0 ? largest : std::min<uint64_t>(limit, Compute(Operation::kUnion, sets).size());
+}
+
+uint64_t CountDifference(const Sets& sets, uint64_t limit) {
+  if (!sets[0]) return 0;
+  const AnyOf others(SetSpan(sets).subspan(1), SizeOf(sets[0]));
+  uint64_t count = 0;
+  sets[0]->ForEachUntil(
+      [&](std::string_view member) { return others.Has(member) || ++count < limit; });
+  return count;
+}
+
+void SUnionCard(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<CountOptions> options = ParseCount(Operation::kUnion, args, reply);
+  if (!options) return;
+  const std::optional<Sets> sets = FindSets(cx, options->keys);
+  if (!sets) return reply.Error(kErrWrongType);
+  reply.Integer(static_cast<int64_t>(CountUnion(*sets, options->limit)));
+}
+
+void SDiffCard(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<CountOptions> options = ParseCount(Operation::kDiff, args, reply);
+  if (!options) return;
+  const std::optional<Sets> sets = FindSets(cx, options->keys);
+  if (!sets) return reply.Error(kErrWrongType);
+  reply.Integer(static_cast<int64_t>(CountDifference(*sets, options->limit)));
+}
+
+// Suspends.
+template <Operation kOperation>
+void CountAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<CountOptions> options = ParseCount(kOperation, args, reply);
+  if (!options) return;
+  const std::optional<Result> result = RunAcross(cx, kOperation, options->keys);
+  if (!result) return reply.Error(kErrWrongType);
+  reply.Integer(static_cast<int64_t>(std::min<uint64_t>(result->size(), options->limit)));
 }
 
 }  // namespace
@@ -754,6 +805,10 @@ void RegisterSetOperations(CommandTable* table) {
       "Makes a set of what the first set has and the others have not.", "1.0.0", kAllMembers);
   add("sintercard", SInterCard, SInterCardAcross, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
       "Returns how many members sets have in common.", "7.0.0", kSmallestTimesSets);
+  add("sunioncard", SUnionCard, CountAcross<kUnion>, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
+      "Returns how many members sets have together.", "8.10.0", kAllMembers);
+  add("sdiffcard", SDiffCard, CountAcross<kDiff>, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
+      "Returns how many members the first set has and the others have not.", "8.10.0", kAllMembers);
 }
 
 }  // namespace dfly

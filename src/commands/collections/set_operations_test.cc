@@ -389,6 +389,70 @@ TEST_P(ExpiresMeanwhileTest, SmallValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ExpiresMeanwhileTest, testing::Values(1, 2, 4));
+TEST_P(SetOperationsTest, UnionsAndDifferencesAreCounted) {
+  Run("sadd a 1 2 3 x");
+  Run("sadd b 3 4 x y z");
+  Run("sadd c 1 y 9");
+  EXPECT_EQ(Run("sunioncard 3 a b c"), ":8");
+  EXPECT_EQ(Run("sunioncard 3 a b c limit 3"), ":3");
+  EXPECT_EQ(Run("sunioncard 3 a b c LIMIT 6"), ":6");
+  EXPECT_EQ(Run("sunioncard 3 a b c limit 100"), ":8");
+  EXPECT_EQ(Run("sunioncard 2 a b limit 0"), ":7");
+  EXPECT_EQ(Run("sunioncard 2 a a"), ":4");
+  EXPECT_EQ(Run("sunioncard 1 b limit 2"), ":2");
+  EXPECT_EQ(Run("sunioncard 2 a b approx"), ":7");
+  EXPECT_EQ(Run("sunioncard 2 a b limit 4 APPROX"), ":4");
+  EXPECT_EQ(Run("sunioncard 2 none a"), ":4");
+  EXPECT_EQ(Run("sunioncard 1 none"), ":0");
+  EXPECT_EQ(Run("sdiffcard 2 a b"), ":2");
+  EXPECT_EQ(Run("sdiffcard 3 a b c"), ":1");
+  EXPECT_EQ(Run("sdiffcard 2 b a limit 2"), ":2");
+  EXPECT_EQ(Run("sdiffcard 2 b a limit 0"), ":3");
+  EXPECT_EQ(Run("sdiffcard 1 a"), ":4");
+  EXPECT_EQ(Run("sdiffcard 1 a limit 3"), ":3");
+  EXPECT_EQ(Run("sdiffcard 2 none a"), ":0");
+  EXPECT_EQ(Run("sdiffcard 2 a none"), ":4");
+  EXPECT_EQ(Run("sdiffcard 2 a a"), ":0");
+  // Large ones, which are read in slices, in one shard and in several.
+  for (int i = 0; i < 20'000; i += 100) {
+    std::vector<std::string> even = {"sadd", "{t}even"}, all = {"sadd", "{t}all"};
+    for (int j = i; j < i + 100; ++j) {
+      if (j % 2 == 0) even.push_back(std::to_string(j));
+      all.push_back("m" + std::to_string(j));
+    }
+    RunWords(even);
+    RunWords(all);
+    all[1] = "other";
+    RunWords(all);
+  }
+  EXPECT_EQ(Run("sunioncard 2 {t}even {t}all"), ":30000");
+  EXPECT_EQ(Run("sunioncard 2 {t}even other"), ":30000");
+  EXPECT_EQ(Run("sunioncard 2 {t}even other limit 20001"), ":20001");
+  EXPECT_EQ(Run("sunioncard 3 {t}even {t}all other"), ":30000");
+  EXPECT_EQ(Run("sdiffcard 2 {t}all {t}even"), ":20000");
+  EXPECT_EQ(Run("sdiffcard 2 {t}all other"), ":0");
+  EXPECT_EQ(Run("sdiffcard 2 {t}even other limit 9999"), ":9999");
+}
+
+TEST_P(SetOperationsTest, CountsRefuseWhatMakesNoSense) {
+  Run("sadd a x");
+  Run("set text v");
+  for (std::string_view name : {"sunioncard", "sdiffcard"}) {
+    const std::string command(name);
+    EXPECT_EQ(Run(command + " 0 a"), kNoKeys);
+    EXPECT_EQ(Run(command + " x a"), kNoKeys);
+    EXPECT_EQ(Run(command + " 2 a"), "-ERR Number of keys can't be greater than number of args");
+    EXPECT_EQ(Run(command + " 1 a limit"), kSyntaxError);
+    EXPECT_EQ(Run(command + " 1 a what 1"), kSyntaxError);
+    EXPECT_EQ(Run(command + " 1 a limit -1"), "-ERR LIMIT can't be negative");
+    EXPECT_EQ(Run(command + " 2 a text"), kWrongType);
+    EXPECT_EQ(Run(command + " 2 text a"), kWrongType);
+    EXPECT_EQ(Run(command + " 1"), "-ERR wrong number of arguments for '" + command + "' command");
+  }
+  EXPECT_EQ(Run("sdiffcard 1 a approx"), kSyntaxError);
+  EXPECT_EQ(Run("sintercard 1 a approx"), kSyntaxError);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, SetOperationsTest, testing::Values(1, 2, 4));
 
 }  // namespace

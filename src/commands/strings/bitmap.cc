@@ -3,6 +3,8 @@
 //
 // Redis words and orders its errors in this way and clients match on them, so the order of the
 // checks inside a handler is part of its contract.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -192,33 +194,46 @@ void BitPos(ShardContext& cx, Args args, ReplySink& reply) {
 
 // The operation, or none after the error was replied.
 std::optional<BitOperation> ParseOperation(Args args, ReplySink& reply) {
-  constexpr std::pair<std::string_view, BitOperation> kNames[] = {{"AND", BitOperation::kAnd},
-                                                                  {"OR", BitOperation::kOr},
-                                                                  {"XOR", BitOperation::kXor},
-                                                                  {"NOT", BitOperation::kNot}};
+  constexpr std::pair<std::string_view, BitOperation> kNames[] = {
+      {"AND", BitOperation::kAnd},     {"OR", BitOperation::kOr},
+      {"XOR", BitOperation::kXor},     {"NOT", BitOperation::kNot},
+      {"DIFF", BitOperation::kDiff},   {"DIFF1", BitOperation::kDiff1},
+      {"ANDOR", BitOperation::kAndOr}, {"ONE", BitOperation::kOne}};
   for (const auto& [name, operation] : kNames) {
     if (!IsOption(args[1], name)) continue;
     if (operation == BitOperation::kNot && args.size() != 4) {
       return Refuse(reply, "ERR BITOP NOT must be called with a single source key.");
+    }
+    if (SetsFirstApart(operation) && args.size() < 5) {
+      reply.Error(fmt::format("ERR BITOP {} must be called with at least two source keys.", name));
+      return std::nullopt;
     }
     return operation;
   }
   return Refuse(reply, kErrSyntax);
 }
 
-// False: it is no string.
-bool AddKey(ShardContext& cx, std::string_view key, BitCombiner* combiner) {
+// Adds key `index` of all. False: it is no string.
+bool AddKey(ShardContext& cx, std::string_view key, size_t index, BitOperation operation,
+            BitCombiner* combiner) {
   const auto value = cx.FindReadOnly(key, ValueType::kString);
   if (value.is_wrong_type()) return false;
   char scratch[CompactValue::kScratchSize];
-  combiner->Add(ViewOf(value, scratch));
+  if (index == 0 && SetsFirstApart(operation)) {
+    combiner->AddFirst(ViewOf(value, scratch));
+  } else {
+    combiner->Add(ViewOf(value, scratch));
+  }
   return true;
 }
 
-// The key becomes that string, whatever it was; nothing for the empty one.
-void Store(ShardContext& cx, std::string_view key, std::string_view text) {
+// The key becomes that string, whatever it was; nothing for the empty one. Redis 7.0 knows the
+// first four operations; the effect of the others is what they have made.
+void StoreBits(ShardContext& cx, BitOperation operation, std::string_view key,
+               std::string_view text) {
+  const bool is_told = operation > BitOperation::kNot && cx.wants_effects();
   if (text.empty()) {
-    cx.Delete(key);
+    if (cx.Delete(key) && is_told) cx.Tell("DEL", key);
     return;
   }
   ShardContext::Detached made;
@@ -226,6 +241,7 @@ void Store(ShardContext& cx, std::string_view key, std::string_view text) {
   cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), KeyEvent::kSet);
+  if (is_told) cx.Tell("SET", key, text);
 }
 
 // BITOP operation target key [key ...]
@@ -233,11 +249,13 @@ void BitOp(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<BitOperation> operation = ParseOperation(args, reply);
   if (!operation) return;
   BitCombiner combiner(*operation);
-  for (std::string_view key : args.from(3)) {
-    if (!AddKey(cx, key, &combiner)) return reply.Error(kErrWrongType);
+  const auto keys = args.from(3);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!AddKey(cx, keys[i], i, *operation, &combiner)) return reply.Error(kErrWrongType);
   }
-  Store(cx, args[2], combiner.result());
-  reply.Integer(static_cast<int64_t>(combiner.result().size()));
+  const std::string result = combiner.Finish();
+  StoreBits(cx, *operation, args[2], result);
+  reply.Integer(static_cast<int64_t>(result.size()));
 }
 
 // Each shard combines what it has; the results are combined the same way. Suspends.
@@ -254,7 +272,7 @@ void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const bool may_go_on = parts.Hop([&](ShardContext& shard_cx, KeyParts<Part>::Item& item) {
     item.part.combiner.emplace(*operation);
     for (size_t i : item.indexes) {
-      if (AddKey(shard_cx, keys[i], &*item.part.combiner)) continue;
+      if (AddKey(shard_cx, keys[i], i, *operation, &*item.part.combiner)) continue;
       item.part.is_wrong_type = true;
       return;
     }
@@ -264,10 +282,12 @@ void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   BitCombiner& combined = *items[0].part.combiner;
   for (const auto& item : items) {
     if (item.part.is_wrong_type) return reply.Error(kErrWrongType);
-    if (&item != &items[0]) combined.Add(item.part.combiner->result());
+    if (&item != &items[0]) combined.Merge(*item.part.combiner);
   }
-  parts.HopToTarget([&](ShardContext& shard_cx) { Store(shard_cx, args[2], combined.result()); });
-  reply.Integer(static_cast<int64_t>(combined.result().size()));
+  const std::string result = combined.Finish();
+  parts.HopToTarget(
+      [&](ShardContext& shard_cx) { StoreBits(shard_cx, *operation, args[2], result); });
+  reply.Integer(static_cast<int64_t>(result.size()));
 }
 
 // --- BITFIELD ---

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -205,6 +206,57 @@ TEST_P(SmallBitmapTest, TheLimitOfStringsIsThatOfOffsets) {
   EXPECT_EQ(Run("getbit k 16000"), "-ERR bit offset is not an integer or out of range");
   EXPECT_EQ(Run("bitfield k set u8 15999 1"), "[:128]") << "where a field begins counts";
   EXPECT_EQ(Run("strlen k"), ":2001");
+}
+
+TEST_P(BitmapTest, OperationsOfRedis8SetTheFirstKeyApart) {
+  Run("set x abc");
+  Run("set y1 a");
+  Run("set y2 bbbbb");
+  EXPECT_EQ(Run("bitop diff d x y1 y2"), ":5");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string("\0\0\1\0\0", 5));
+  EXPECT_EQ(Run("bitop DIFF1 d x y1 y2"), ":5");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string("\2\0\0bb", 5));
+  EXPECT_EQ(Run("bitop andor d x y1 y2"), ":5");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string("abb\0\0", 5));
+  EXPECT_EQ(Run("bitop one d x y1 y2"), ":5");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string("\2\0\1bb", 5));
+  // A key that is absent is empty, and one that comes twice counts twice.
+  EXPECT_EQ(Run("bitop diff d none x"), ":3");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string(3, '\0'));
+  EXPECT_EQ(Run("bitop one d x x"), ":3");
+  EXPECT_EQ(Call({"get", "d"}).text, std::string(3, '\0'));
+  EXPECT_EQ(Run("bitop one d x"), ":3");
+  EXPECT_EQ(Run("get d"), "\"abc\"");
+  EXPECT_EQ(Run("bitop andor d none none"), ":0");
+  EXPECT_EQ(Run("exists d"), ":0");
+  EXPECT_EQ(Run("bitop diff x x y1"), ":3");  // the target is a source
+  EXPECT_EQ(Call({"get", "x"}).text, std::string("\0bc", 3));
+}
+
+TEST_P(BitmapTest, OperationsOfRedis8RefuseOneKeyAndOtherTypes) {
+  Run("set x a");
+  for (std::string_view name : {"DIFF", "DIFF1", "ANDOR"}) {
+    const std::string operation(name);
+    EXPECT_EQ(Run("bitop " + operation + " d x"),
+              "-ERR BITOP " + operation + " must be called with at least two source keys.");
+  }
+  MakeHash("h");
+  for (std::string_view rest : {"diff d h x", "diff1 d x h", "andor d x x h", "one d h"}) {
+    EXPECT_EQ(Run("bitop " + std::string(rest)), kWrongType) << rest;
+  }
+  EXPECT_EQ(Run("exists d"), ":0");
+}
+
+TEST_P(BitmapTest, TheirEffectIsTheResult) {
+  Run("set x abc");
+  Run("set y b");
+  Effects();
+  Run("bitop diff d x y");
+  EXPECT_THAT(Effects(), testing::ElementsAre("0 SET d " + std::string("\1bc", 3)));
+  Run("bitop one d none");
+  EXPECT_THAT(Effects(), testing::ElementsAre("0 DEL d"));
+  Run("bitop or d x y");
+  EXPECT_THAT(Effects(), testing::ElementsAre("0 bitop or d x y"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, SmallBitmapTest, testing::Values(1));

@@ -13,13 +13,11 @@
 #include <vector>
 
 #include "commands/strings/lcs.h"
+#include "commands/strings/string_options.h"
 #include "commands/strings/throttle.h"
 #include "commands/table/command_table.h"
 #include "commands/table/numbers.h"
-#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
-#include "engine/hops/coordinator.h"
-#include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
 
@@ -30,52 +28,6 @@ namespace {
 bool IsTooLong(const ShardContext& cx, uint64_t size, uint64_t more) {
   const uint64_t max = cx.string_max();
   return size > max || more > max - size;
-}
-
-// --- Options of SET and GETEX ---
-
-struct StringOptions {
-  const DeadlineUnit* unit = nullptr;
-  std::string_view expire = {};  // as the client wrote it; the last one counts
-  bool if_absent = false;        // NX
-  bool if_present = false;       // XX
-  bool get = false;
-  bool keep_ttl = false;
-  bool persist = false;
-  bool stick = false;  // ours
-};
-
-enum class OptionSet : uint8_t { kOfSet, kOfGetEx };
-
-// False is a syntax error. What excludes what: NX and XX each other; KEEPTTL, PERSIST and each of
-// the four units all others of these. The same option twice is fine.
-bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
-                        StringOptions* options) {
-  const bool of_set = set == OptionSet::kOfSet;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const std::string_view arg = args[i];
-    const bool has_unit = options->unit != nullptr;
-    if (of_set && !options->if_present && IsOption(arg, "NX")) {
-      options->if_absent = true;
-    } else if (of_set && !options->if_absent && IsOption(arg, "XX")) {
-      options->if_present = true;
-    } else if (of_set && IsOption(arg, "GET")) {
-      options->get = true;
-    } else if (of_set && !has_unit && IsOption(arg, "KEEPTTL")) {
-      options->keep_ttl = true;
-    } else if (of_set && IsOption(arg, "STICK")) {
-      options->stick = true;
-    } else if (!of_set && !has_unit && IsOption(arg, "PERSIST")) {
-      options->persist = true;
-    } else {
-      const DeadlineUnit* const unit = FindDeadlineUnit(arg);
-      if (unit == nullptr || (has_unit && unit != options->unit)) return false;
-      if (options->keep_ttl || options->persist || i + 1 == args.size()) return false;
-      options->unit = unit;
-      options->expire = args[++i];
-    }
-  }
-  return true;
 }
 
 // --- Whole values ---
@@ -101,26 +53,10 @@ bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
   return true;
 }
 
-// As if the key were set and expired at once when the deadline has passed: then none is left.
-void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
-                int64_t deadline_ms) {
-  if (deadline_ms <= cx.now_ms()) {
-    cx.AlsoHappened(key, KeyEvent::kSet);
-    cx.AlsoHappened(key, KeyEvent::kExpire);
-    cx.Delete(key, KeyEvent::kNone);
-    cx.AlsoHappened(key, KeyEvent::kExpired);
-    if (cx.wants_effects()) cx.Tell("DEL", key);
-    return;
-  }
-  ShardContext::SetOptions how;
-  how.deadline_ms = deadline_ms;
-  cx.SetString(key, text, how);
-  if (cx.wants_effects()) cx.Tell("SET", key, text, "PXAT", deadline_ms);
-}
-
 void Get(ShardContext& cx, Args args, ReplySink& reply) { ReplyWithValue(cx, args.key(), reply); }
 
-// SET without a deadline. Redis does not know the option STICK, and nobody needs GET.
+// SET without a deadline. Redis 7.0 does not know the option STICK, nor conditions on the value,
+// and nobody needs GET.
 void TellSet(ShardContext& cx, Args args, const StringOptions& options) {
   if (options.keep_ttl) {
     cx.Tell("SET", args.key(), args[2], "KEEPTTL");
@@ -129,7 +65,21 @@ void TellSet(ShardContext& cx, Args args, const StringOptions& options) {
   }
 }
 
-// SET with options. NX and XX are asked after GET has replied, and change no reply then.
+// What NX, XX and conditions on the value say. None: it is a wrong type, which was replied.
+std::optional<bool> MaySet(ShardContext& cx, std::string_view key, const StringOptions& options,
+                           ReplySink& reply) {
+  if (options.if_absent || options.if_present) {
+    return static_cast<bool>(cx.FindMutable(key)) == options.if_present;
+  }
+  if (!options.if_value) return true;
+  const auto value = cx.FindMutable(key, ValueType::kString);
+  if (value.is_wrong_type()) return Refuse(reply, kErrWrongType);
+  if (!value) return options.if_value.is_negative();
+  char scratch[CompactValue::kScratchSize];
+  return options.if_value.IsMetBy(value->View(scratch));
+}
+
+// SET with options. Conditions are asked after GET has replied, and change no reply then.
 void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
   StringOptions options;
   if (!ParseStringOptions(args.from(3), OptionSet::kOfSet, &options)) {
@@ -137,17 +87,16 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
   }
   std::optional<int64_t> deadline_ms;
   if (options.unit != nullptr) {
-    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
-                                options.unit->base_ms(cx.now_ms()), "set", reply);
+    deadline_ms = DeadlineOf(options, cx.now_ms(), "set", reply);
     if (!deadline_ms) return;
   }
+  if (!options.if_value.is_valid()) return reply.Error(kErrDigest);
   if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
-  if (options.if_absent || options.if_present) {
-    const bool exists = static_cast<bool>(cx.FindMutable(args.key()));
-    if (exists ? options.if_absent : options.if_present) {
-      if (!options.get) reply.Null();
-      return;
-    }
+  const std::optional<bool> may_set = MaySet(cx, args.key(), options, reply);
+  if (!may_set) return;
+  if (!*may_set) {
+    if (!options.get) reply.Null();
+    return;
   }
   if (deadline_ms) {
     StoreUntil(cx, args.key(), args[2], *deadline_ms);
@@ -155,7 +104,8 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     ShardContext::SetOptions how;
     how.keep_deadline = options.keep_ttl;
     cx.SetString(args.key(), args[2], how);
-    if ((options.get || options.stick) && cx.wants_effects()) TellSet(cx, args, options);
+    const bool is_own = !options.get && !options.stick && !options.if_value;
+    if (!is_own && cx.wants_effects()) TellSet(cx, args, options);
   }
   if (options.stick) {
     cx.SetSticky(args.key(), true);
@@ -214,8 +164,7 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return reply.Null();
   std::optional<int64_t> deadline_ms;
   if (options.unit != nullptr) {
-    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
-                                options.unit->base_ms(cx.now_ms()), "getex", reply);
+    deadline_ms = DeadlineOf(options, cx.now_ms(), "getex", reply);
     if (!deadline_ms) return;
   }
   ReplyWith(*value, reply);
@@ -374,68 +323,6 @@ void MGet(ShardContext& cx, Args args, ReplySink& reply) {
     }
     ReplyWith(*value, reply);
   }
-}
-
-bool HasWholePairs(Args args) { return args.size() % 2 == 1; }
-
-// args[at] and args[at + 1] of MSET or MSETNX. The log, the slow log and others read the arguments
-// when the command has run. So a string that a later pair replaces must not become the value as it
-// is (LargeText): that would be freed.
-void SetPair(ShardContext& cx, Args args, size_t at) {
-  const std::string_view text = args[at + 1];
-  if (text.size() >= LargeText::kMin) [[unlikely]] {
-    for (size_t later = at + 2; later < args.size(); later += 2) {
-      if (args[later] == args[at]) return cx.SetString(args[at], std::string(text));
-    }
-  }
-  cx.SetString(args[at], text);
-}
-
-void MSet(ShardContext& cx, Args args, ReplySink& reply) {
-  if (!HasWholePairs(args)) return reply.Error(WrongArityError("mset"));
-  cx.ExpectKeys(args.from(1), 2);
-  for (size_t i = 1; i < args.size(); i += 2) SetPair(cx, args, i);
-  reply.Ok();
-}
-
-void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
-  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
-  cx.ExpectKeys(args.from(1), 2);
-  for (size_t i = 1; i < args.size(); i += 2) {
-    if (cx.FindMutable(args[i])) return reply.Integer(0);
-  }
-  for (size_t i = 1; i < args.size(); i += 2) SetPair(cx, args, i);
-  reply.Integer(1);
-}
-
-// Asks all shards, then sets on all. Suspends.
-void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
-  std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
-  std::vector<ShardId> ids;
-  Transaction tx(cx);
-  for (size_t i = 1; i < args.size(); i += 2) {
-    const uint64_t hash = HashKey(args[i]);
-    const ShardId id = cx.shards().ShardOfKey(args[i], hash);
-    if (parts[id].empty()) ids.push_back(id);
-    parts[id].push_back(i);
-    tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), LockMode::kExclusive});
-  }
-  if (!tx.Schedule()) return;
-
-  std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
-  tx.Hop([&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    for (size_t i : parts[turn.shard().id()])
-      found[turn.shard().id()] |= static_cast<bool>(shard_cx.FindMutable(args[i]));
-  });
-  if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
-
-  tx.HopAndConclude(ids, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    for (size_t i : parts[turn.shard().id()]) shard_cx.SetString(args[i], args[i + 1]);
-  });
-  reply.Integer(1);
 }
 
 }  // namespace
@@ -606,26 +493,9 @@ void RegisterStringCommands(CommandTable* table) {
               .docs = {"Returns the strings of many keys.", "1.0.0", "string",
                        "O(N) where N is the number of keys."},
               .tips = "request_policy:multi_shard"});
-  table->Add({.name = "mset",
-              .run = MSet,
-              .arity = -3,
-              .flags = kWrite | kDenyOom,
-              .categories = kAclString,
-              .keys = KeysFrom(1, 2, "OW update"),
-              .spread = Spread::kAllOk,
-              .docs = {"Sets the strings of many keys.", "1.0.1", "string",
-                       "O(N) where N is the number of keys."},
-              .tips = "request_policy:multi_shard response_policy:all_succeeded"});
-  table->Add({.name = "msetnx",
-              .run = MSetNx,
-              .across = MSetNxAcross,
-              .arity = -3,
-              .flags = kWrite | kDenyOom,
-              .categories = kAclString,
-              .keys = KeysFrom(1, 2, "OW insert"),
-              .docs = {"Sets the strings of many keys if none of them exists.", "1.0.1", "string",
-                       "O(N) where N is the number of keys."},
-              .tips = "request_policy:multi_shard response_policy:agg_min"});
+  RegisterStringPairs(table);
+  RegisterConditionalDeletes(table);
+  RegisterIncrEx(table);
   RegisterLcs(table);
   RegisterThrottle(table);
 }

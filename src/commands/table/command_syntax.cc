@@ -105,6 +105,11 @@ constexpr Row kRows[] = {
     {"decr", "key:k0"},
     {"decrby", "key:k0 decrement:i"},
     {"del", "key:k0..."},
+    {"delex",
+     "key:k0 [<condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE "
+     "ifdne-digest>]"},
+    {"delifeq", "key:k0 value"},
+    {"digest", "key:k0"},
     {"dump", "key:k0"},
     {"echo", "message"},
     {"eval", "script numkeys:i [key:k0...] [arg...]"},
@@ -150,13 +155,15 @@ constexpr Row kRows[] = {
     {"geosearch",
      "key:k0 <from: FROMMEMBER member | FROMLONLAT (longitude_latitude: longitude:d latitude:d)> "
      "<by: (circle: BYRADIUS radius:d <unit: M | KM | FT | MI>) | (box: BYBOX width:d height:d "
-     "<unit: M | KM | FT | MI>)> [<order: ASC | DESC>] [(count: COUNT count:i [ANY])] [WITHCOORD] "
+     "<unit: M | KM | FT | MI>) | (polygon: BYPOLYGON num-vertices:i (vertices: longitude:d "
+     "latitude:d)...)@9.0.0> [<order: ASC | DESC>] [(count: COUNT count:i [ANY])] [WITHCOORD] "
      "[WITHDIST] [WITHHASH]"},
     {"geosearchstore",
      "destination:k0 source:k1 <from: FROMMEMBER member | FROMLONLAT (longitude_latitude: "
      "longitude:d latitude:d)> <by: (circle: BYRADIUS radius:d <unit: M | KM | FT | MI>) | (box: "
-     "BYBOX width:d height:d <unit: M | KM | FT | MI>)> [<order: ASC | DESC>] [(count: COUNT "
-     "count:i [ANY])] [STOREDIST]"},
+     "BYBOX width:d height:d <unit: M | KM | FT | MI>) | (polygon: BYPOLYGON num-vertices:i "
+     "(vertices: longitude:d latitude:d)...)@9.0.0> [<order: ASC | DESC>] [(count: COUNT count:i "
+     "[ANY])] [STOREDIST]"},
     {"get", "key:k0"},
     {"getbit", "key:k0 offset:i"},
     {"getdel", "key:k0"},
@@ -211,6 +218,10 @@ constexpr Row kRows[] = {
     {"incr", "key:k0"},
     {"incrby", "key:k0 increment:i"},
     {"incrbyfloat", "key:k0 increment:d"},
+    {"increx",
+     "key:k0 [<increment: BYFLOAT float:d | BYINT integer:i>] [SATURATE] [LBOUND lowerbound] "
+     "[UBOUND upperbound] [<expiration: EX seconds:i | PX milliseconds:i | EXAT "
+     "unix-time-seconds:t | PXAT unix-time-milliseconds:t | PERSIST>] [ENX]"},
     {"info", "[section...]"},
     {"keys", "pattern:p"},
     {"latency|graph", "event"},
@@ -239,6 +250,9 @@ constexpr Row kRows[] = {
     {"module|unload", "name"},
     {"move", "key:k0 db:i"},
     {"mset", "(key_value: key:k0 value)..."},
+    {"msetex",
+     "numkeys:i (data: key:k0 value)... [<condition: NX | XX>] [<expiration: EX seconds:i | PX "
+     "milliseconds:i | EXAT unix-time-seconds:t | PXAT unix-time-milliseconds:t | KEEPTTL>]"},
     {"msetnx", "(key_value: key:k0 value)..."},
     {"object|encoding", "key:k0"},
     {"object|freq", "key:k0"},
@@ -283,11 +297,13 @@ constexpr Row kRows[] = {
     {"script|flush", "[<async: ASYNC | SYNC>@6.2.0]"},
     {"script|load", "script"},
     {"sdiff", "key:k0..."},
+    {"sdiffcard", "numkeys:i key:k0... [LIMIT limit:i]"},
     {"sdiffstore", "destination:k0 key:k1..."},
     {"select", "index:i"},
     {"set",
-     "key:k0 value [<condition: NX | XX>@2.6.12] [GET@6.2.0] [<expiration: EX seconds:i@2.6.12 | "
-     "PX milliseconds:i@2.6.12 | EXAT unix-time-seconds:t@6.2.0 | PXAT "
+     "key:k0 value [<condition: NX | XX | IFEQ ifeq-value@8.4.0 | IFNE ifne-value@8.4.0 | IFDEQ "
+     "ifdeq-digest@8.4.0 | IFDNE ifdne-digest@8.4.0>@2.6.12] [GET@6.2.0] [<expiration: EX "
+     "seconds:i@2.6.12 | PX milliseconds:i@2.6.12 | EXAT unix-time-seconds:t@6.2.0 | PXAT "
      "unix-time-milliseconds:t@6.2.0 | KEEPTTL@6.0.0>]"},
     {"setbit", "key:k0 offset:i value:i"},
     {"setex", "key:k0 seconds:i value"},
@@ -323,6 +339,7 @@ constexpr Row kRows[] = {
     {"subscribe", "channel..."},
     {"substr", "key:k0 start:i end:i"},
     {"sunion", "key:k0..."},
+    {"sunioncard", "numkeys:i key:k0... [APPROX] [LIMIT limit:i]"},
     {"sunionstore", "destination:k0 key:k1..."},
     {"sunsubscribe", "[shardchannel...]"},
     {"swapdb", "index1:i index2:i"},

@@ -64,9 +64,11 @@ std::optional<KeyIndexes> Command::FindKeys(Args args) const {
   if (keys.count_at != 0) {
     const auto begin = static_cast<size_t>(keys.count_at) + 1;
     const std::optional<int64_t> count = ParseInt64(args[begin - 1]);
-    if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - begin) return {};
+    if (!count || *count < 1 || static_cast<uint64_t>(*count) > (args.size() - begin) / step) {
+      return {};
+    }
     const size_t second = first < begin ? begin : first + step;
-    return KeyIndexes(first, second, begin + static_cast<size_t>(*count), step);
+    return KeyIndexes(first, second, begin + static_cast<size_t>(*count) * step, step);
   }
   const size_t end = keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
                                     : args.size() - static_cast<size_t>(-keys.last) + 1;

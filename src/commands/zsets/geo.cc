@@ -232,6 +232,30 @@ class QueryParser {
     return true;
   }
 
+  // BYPOLYGON count longitude latitude [...], at the count. Returns how many arguments it has; none
+  // after an error.
+  std::optional<size_t> ParsePolygon(size_t at) {
+    constexpr int64_t kVerticesMin = 3;
+    const std::optional<int64_t> count = ParseInt64(args_[at]);
+    if (!count || *count > INT32_MAX) {
+      Fail("ERR invalid number of vertices");
+      return std::nullopt;
+    }
+    const size_t behind = args_.size() - at - 1;
+    if (*count < kVerticesMin || static_cast<uint64_t>(*count) > behind / 2) {
+      Fail("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+      return std::nullopt;
+    }
+    std::vector<GeoPoint> vertices;
+    for (size_t i = at + 1; i <= at + static_cast<size_t>(*count) * 2; i += 2) {
+      const auto point = ParsePoint(args_[i], args_[i + 1], &query_.error);
+      if (!point) return std::nullopt;
+      vertices.push_back(*point);
+    }
+    query_.shape.SetPolygon(std::move(vertices));
+    return 1 + static_cast<size_t>(*count) * 2;
+  }
+
   bool ParseCount(size_t at) {
     const std::optional<int64_t> count = ParseInt64(args_[at]);
     if (!count) return Fail(kErrNotInteger);
@@ -274,22 +298,30 @@ class QueryParser {
     const std::string_view option = args_[*at];
     const size_t first = *at + 1;
     const size_t behind = args_.size() - first;
-    if (IsOption(option, "FROMMEMBER") && behind >= 1 && !has_center_) {
+    const bool is_polygon = !query_.shape.vertices.empty();
+    if (IsOption(option, "FROMMEMBER") && behind >= 1 && !has_center_ && !is_polygon) {
       query_.members.push_back(args_[first]);
       *at += 1;
       return true;
     }
-    if (IsOption(option, "FROMLONLAT") && behind >= 2 && query_.members.empty()) {
+    if (IsOption(option, "FROMLONLAT") && behind >= 2 && query_.members.empty() && !is_polygon) {
       *at += 2;
       return has_center_ = ParseCenter(first);
     }
-    if (IsOption(option, "BYRADIUS") && behind >= 2 && !has_box_) {
+    if (IsOption(option, "BYRADIUS") && behind >= 2 && !has_box_ && !is_polygon) {
       *at += 2;
       return has_radius_ = ParseRadius(first);
     }
-    if (IsOption(option, "BYBOX") && behind >= 3 && !has_radius_) {
+    if (IsOption(option, "BYBOX") && behind >= 3 && !has_radius_ && !is_polygon) {
       *at += 3;
       return has_box_ = ParseBox(first);
+    }
+    // Of Valkey 9. It has a centre of its own.
+    if (IsOption(option, "BYPOLYGON") && behind >= 1 && !has_radius_ && !has_box_ && !has_center_ &&
+        query_.members.empty()) {
+      const std::optional<size_t> count = ParsePolygon(first);
+      if (count) *at += *count;
+      return count.has_value();
     }
     if (IsOption(option, "STOREDIST") && form_.stores) {
       query_.stores_distances = true;
@@ -305,11 +337,12 @@ class QueryParser {
           fmt::format("ERR {} is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
                       form_.stores ? "GEOSEARCHSTORE" : "STORE option in GEORADIUS"));
     }
-    if (form_.origin == Origin::kOption && query_.members.empty() && !has_center_) {
+    const bool has_shape = form_.origin != Origin::kOption || !query_.shape.vertices.empty();
+    if (!has_shape && query_.members.empty() && !has_center_) {
       return Fail(
           fmt::format("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}", name));
     }
-    if (form_.origin == Origin::kOption && !has_radius_ && !has_box_) {
+    if (!has_shape && !has_radius_ && !has_box_) {
       return Fail(
           fmt::format("ERR exactly one of BYRADIUS and BYBOX can be specified for {}", name));
     }

@@ -172,6 +172,48 @@ TEST_P(GeoCommandsTest, SearchesFindWhatAWalkOverAllFinds) {
   }
 }
 
+TEST_P(GeoCommandsTest, PolygonsAreSearchedAndStored) {
+  Run("geoadd g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania 14 38 Mid 0 0 zero");
+  const std::string square = "bypolygon 4 12 37 16 37 16 39 12 39";
+  EXPECT_EQ(Run("geosearch g " + square + " asc"), "[\"Mid\", \"Palermo\", \"Catania\"]");
+  EXPECT_EQ(Run("geosearch g " + square + " desc count 2"), "[\"Catania\", \"Palermo\"]");
+  EXPECT_EQ(Run("geosearch g " + square + " withdist count 1"), "[[\"Mid\", \"1884.0123\"]]");
+  EXPECT_EQ(Run("geosearch none " + square), "[]");
+  EXPECT_EQ(Run("geosearchstore d g " + square + " storedist"), ":3");
+  EXPECT_EQ(Run("zrange d 0 0 withscores"), "[\"Mid\", \"1884.0122919407615\"]");
+  EXPECT_EQ(Run("geosearchstore d g bypolygon 3 1 1 2 2 3 3"), ":0");
+  EXPECT_EQ(Run("exists d"), ":0");
+  // The last one counts.
+  EXPECT_EQ(Run("geosearch g " + square + " bypolygon 3 -1 -1 1 -1 0 1"), "[\"zero\"]");
+}
+
+TEST_P(GeoCommandsTest, PolygonsRefuseWhatMakesNoSense) {
+  Run("geoadd g 1 1 a");
+  const std::string polygon = "bypolygon 3 0 0 2 0 1 2";
+  for (std::string_view few : {"2 0 0 2 0 1 2", "3 0 0 2 0 1", "0 0 0 2 0", "-3 0 0 2 0"}) {
+    EXPECT_EQ(Run("geosearch g bypolygon " + std::string(few)),
+              "-ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+  }
+  for (std::string_view count : {"x", "3.0", "2147483651", "9223372036854775807"}) {
+    EXPECT_EQ(Run("geosearch g bypolygon " + std::string(count) + " 0 0 2 0 1 2"),
+              "-ERR invalid number of vertices");
+  }
+  EXPECT_EQ(Run("geosearch g bypolygon 3 0 0 2 0 300 3"),
+            "-ERR invalid longitude,latitude pair 300.000000,3.000000");
+  EXPECT_EQ(Run("geosearch g bypolygon 3 0 0 2 0 nan 3"), "-ERR value is not a valid float");
+  for (std::string_view other :
+       {"frommember a", "fromlonlat 1 1", "byradius 1 km", "bybox 1 1 km"}) {
+    EXPECT_EQ(Run("geosearch g " + polygon + " " + std::string(other)), kSyntaxError) << other;
+    EXPECT_EQ(Run("geosearch g " + std::string(other) + " " + polygon), kSyntaxError) << other;
+  }
+  EXPECT_EQ(Run("geosearch g " + polygon + " 5 5"), kSyntaxError);
+  EXPECT_EQ(Run("georadius g 1 1 1 km " + polygon), kSyntaxError);
+  Run("set text v");
+  EXPECT_EQ(Run("geosearch text " + polygon), kWrongType);
+  EXPECT_EQ(Run("geosearchstore d g " + polygon + " withdist"),
+            "-ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, GeoCommandsTest, testing::Values(1, 4));
 
 }  // namespace

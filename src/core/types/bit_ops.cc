@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "core/text/short_text.h"
 #include "helio/base/logging.h"
@@ -81,6 +82,18 @@ void Combine(char* target, std::string_view other, Operation operation) {
   }
 }
 
+uint64_t And(uint64_t one, uint64_t other) { return one & other; }
+uint64_t AndNot(uint64_t one, uint64_t other) { return one & ~other; }
+
+void Widen(std::string* bytes, size_t size) {
+  if (bytes->size() < size) bytes->resize(size);
+}
+
+void OrInto(std::string* target, std::string_view other) {
+  Widen(target, other.size());
+  Combine(target->data(), other, [](uint64_t one, uint64_t more) { return one | more; });
+}
+
 }  // namespace
 
 uint64_t CountBits(std::string_view bytes, uint64_t first, uint64_t last) {
@@ -129,20 +142,51 @@ void BitCombiner::Add(std::string_view bytes) {
   }
   DCHECK(operation_ != BitOperation::kNot);
   const size_t common = std::min(result_.size(), bytes.size());
-  if (result_.size() < bytes.size()) result_.resize(bytes.size());
   switch (operation_) {
     case BitOperation::kAnd:
-      Combine(result_.data(), bytes.substr(0, common),
-              [](uint64_t one, uint64_t other) { return one & other; });
+      Widen(&result_, bytes.size());
+      Combine(result_.data(), bytes.substr(0, common), And);
       std::fill(result_.begin() + static_cast<ptrdiff_t>(common), result_.end(), '\0');
       break;
-    case BitOperation::kOr:
-      Combine(result_.data(), bytes, [](uint64_t one, uint64_t other) { return one | other; });
-      break;
-    default:
+    case BitOperation::kXor:
+      Widen(&result_, bytes.size());
       Combine(result_.data(), bytes, [](uint64_t one, uint64_t other) { return one ^ other; });
       break;
+    case BitOperation::kOne: {
+      std::string both(bytes.substr(0, common));
+      Combine(both.data(), std::string_view(result_).substr(0, common), And);
+      OrInto(&more_, both);
+      OrInto(&result_, bytes);
+      break;
+    }
+    default:
+      OrInto(&result_, bytes);
+      break;
   }
+}
+
+void BitCombiner::Merge(const BitCombiner& other) {
+  if (!other.first_.empty()) first_ = other.first_;
+  if (other.is_first_) return;
+  Add(other.result_);
+  OrInto(&more_, other.more_);
+}
+
+std::string BitCombiner::Finish() {
+  if (operation_ == BitOperation::kOne) {
+    Combine(result_.data(), more_, AndNot);
+  } else if (SetsFirstApart(operation_)) {
+    const size_t size = std::max(first_.size(), result_.size());
+    Widen(&first_, size);
+    Widen(&result_, size);
+    if (operation_ == BitOperation::kDiff1) {
+      Combine(result_.data(), first_, AndNot);
+    } else {
+      Combine(first_.data(), result_, operation_ == BitOperation::kDiff ? AndNot : And);
+      result_ = std::move(first_);
+    }
+  }
+  return std::move(result_);
 }
 
 uint64_t ReadBitField(std::string_view bytes, uint64_t offset, BitFieldType type) {

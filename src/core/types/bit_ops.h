@@ -23,7 +23,14 @@ uint64_t CountBits(std::string_view bytes, uint64_t first, uint64_t last);
 // Where the first bit that is `bit` is, among those from `first` to `last`. REQUIRES: as above.
 std::optional<uint64_t> FindBit(std::string_view bytes, bool bit, uint64_t first, uint64_t last);
 
-enum class BitOperation : uint8_t { kAnd, kOr, kXor, kNot };
+// Of X, the first string, and the others: kDiff what is in X alone, kDiff1 what is in others and
+// not in X, kAndOr what is in X and in another one. kOne: what is in exactly one of all.
+enum class BitOperation : uint8_t { kAnd, kOr, kXor, kNot, kDiff, kDiff1, kAndOr, kOne };
+
+constexpr bool SetsFirstApart(BitOperation operation) {
+  return operation == BitOperation::kDiff || operation == BitOperation::kDiff1 ||
+         operation == BitOperation::kAndOr;
+}
 
 // The result of an operation on strings, of which it takes one after another. Shorter ones count as
 // padded with zeros; one that is absent is the empty one.
@@ -33,12 +40,19 @@ class BitCombiner {
 
   // REQUIRES: once only for kNot.
   void Add(std::string_view bytes);
-  const std::string& result() const { return result_; }
+  // X, whenever it comes. REQUIRES: SetsFirstApart.
+  void AddFirst(std::string_view bytes) { first_.assign(bytes); }
+  // Adds all that `other` has got, with the same operation. REQUIRES: not kNot.
+  void Merge(const BitCombiner& other);
+  // Once, at the end.
+  std::string Finish();
 
  private:
   BitOperation operation_;
   bool is_first_ = true;
-  std::string result_;
+  std::string result_;  // of kOne, and of those that set X apart: what is in any of them
+  std::string first_;   // X
+  std::string more_;    // of kOne: what is in more than one
 };
 
 // --- Numbers of 1 to 64 bits, wherever they begin ---

@@ -60,39 +60,60 @@ TEST(BitOpsTest, CountAndFindDoWhatALoopDoes) {
   }
 }
 
+// What one bit of the result is, from that of X and how many of the others have it.
+bool BitOf(BitOperation operation, bool first, size_t others, size_t count) {
+  switch (operation) {
+    case BitOperation::kAnd:
+      return first && others == count - 1;
+    case BitOperation::kOr:
+      return first || others > 0;
+    case BitOperation::kXor:
+      return (others + first) % 2 == 1;
+    case BitOperation::kNot:
+      return !first;
+    case BitOperation::kDiff:
+      return first && others == 0;
+    case BitOperation::kDiff1:
+      return !first && others > 0;
+    case BitOperation::kAndOr:
+      return first && others > 0;
+    default:
+      return others + first == 1;
+  }
+}
+
 TEST(BitOpsTest, CombineDoesWhatALoopDoesWithShorterOnesPadded) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    const auto operation = static_cast<BitOperation>(random.Uniform(4));
-    const size_t count = operation == BitOperation::kNot ? 1 : 1 + random.Uniform(4);
-    BitCombiner combiner(operation);
+    const auto operation = static_cast<BitOperation>(random.Uniform(8));
+    const size_t count = operation == BitOperation::kNot ? 1 : 1 + random.Uniform(5);
+    // Each string is given to one of them, which are merged at the end.
+    std::vector<BitCombiner> parts(1 + random.Uniform(3), BitCombiner(operation));
     std::vector<std::string> sources;
     size_t longest = 0;
     for (size_t i = 0; i < count; ++i) {
       const size_t size = random.Uniform(60);
       sources.push_back(size == 0 ? "" : RandomBytes(&random, size));
       longest = std::max(longest, size);
-      combiner.Add(sources.back());
-    }
-    std::string expected;
-    for (size_t i = 0; i < longest; ++i) {
-      int byte = -1;
-      for (const std::string& source : sources) {
-        const int other = i < source.size() ? static_cast<uint8_t>(source[i]) : 0;
-        if (byte < 0) {
-          byte = operation == BitOperation::kNot ? 255 - other : other;
-        } else if (operation == BitOperation::kAnd) {
-          byte &= other;
-        } else if (operation == BitOperation::kOr) {
-          byte |= other;
-        } else {
-          byte ^= other;
-        }
+      BitCombiner& part = parts[operation == BitOperation::kNot ? 0 : random.Uniform(parts.size())];
+      if (i == 0 && SetsFirstApart(operation)) {
+        part.AddFirst(sources.back());
+      } else {
+        part.Add(sources.back());
       }
-      expected.push_back(static_cast<char>(byte));
     }
-    EXPECT_EQ(combiner.result(), expected);
+    if (operation != BitOperation::kNot) {
+      for (size_t i = 1; i < parts.size(); ++i) parts[0].Merge(parts[i]);
+    }
+    const std::string result = parts[0].Finish();
+    ASSERT_EQ(result.size(), longest);
+    for (uint64_t bit = 0; bit < longest * 8; ++bit) {
+      size_t others = 0;
+      for (size_t i = 1; i < count; ++i) others += GetBit(sources[i], bit) ? 1 : 0;
+      ASSERT_EQ(GetBit(result, bit), BitOf(operation, GetBit(sources[0], bit), others, count))
+          << "bit " << bit << " of operation " << static_cast<int>(operation);
+    }
   }
 }
 

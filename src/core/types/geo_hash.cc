@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace dfly {
 
@@ -89,6 +90,12 @@ double LatitudeDistance(double a, double b) {
 
 // What the shape is in, in degrees. Past the date line it goes on.
 Area BoundsOf(const GeoShape& shape) {
+  if (!shape.vertices.empty()) {
+    return {.west = shape.southwest.longitude,
+            .south = shape.southwest.latitude,
+            .east = shape.northeast.longitude,
+            .north = shape.northeast.latitude};
+  }
   const double height = shape.is_box ? shape.height / 2 : shape.radius;
   const double width = shape.is_box ? shape.width / 2 : shape.radius;
   const double latitude = shape.center.latitude, longitude = shape.center.longitude;
@@ -100,6 +107,41 @@ Area BoundsOf(const GeoShape& shape) {
           .south = latitude - up,
           .east = longitude + aside,
           .north = latitude + up};
+}
+
+// Of a circle around the centre that has the shape in it, about.
+double RadiusOf(const GeoShape& shape) {
+  if (!shape.vertices.empty()) {
+    double radius = 0;
+    for (const double latitude : {shape.southwest.latitude, shape.northeast.latitude}) {
+      for (const double longitude : {shape.southwest.longitude, shape.northeast.longitude}) {
+        radius = std::max(radius, GeoDistance(shape.center, {longitude, latitude}));
+      }
+    }
+    return radius;
+  }
+  if (!shape.is_box) return shape.radius;
+  return std::sqrt(shape.width / 2 * (shape.width / 2) + shape.height / 2 * (shape.height / 2));
+}
+
+// A ray to the east crosses an odd number of sides.
+bool IsInPolygon(const GeoShape& shape, GeoPoint point) {
+  if (point.longitude < shape.southwest.longitude || point.longitude > shape.northeast.longitude ||
+      point.latitude < shape.southwest.latitude || point.latitude > shape.northeast.latitude) {
+    return false;
+  }
+  bool is_inside = false;
+  GeoPoint from = shape.vertices.back();
+  for (const GeoPoint to : shape.vertices) {
+    if ((to.latitude > point.latitude) != (from.latitude > point.latitude)) {
+      const double crossing = (from.longitude - to.longitude) * (point.latitude - to.latitude) /
+                                  (from.latitude - to.latitude) +
+                              to.longitude;
+      if (point.longitude < crossing) is_inside = !is_inside;
+    }
+    from = to;
+  }
+  return is_inside;
 }
 
 // So that a cell is about as large as the radius. Towards the poles cells are narrower.
@@ -148,7 +190,31 @@ double GeoDistance(GeoPoint a, GeoPoint b) {
   return 2 * kEarthRadius * std::asin(std::sqrt(square));
 }
 
+void GeoShape::SetPolygon(std::vector<GeoPoint> points) {
+  vertices = std::move(points);
+  southwest = northeast = vertices[0];
+  double x = 0, y = 0, z = 0;  // the mean is in the earth, below the centre
+  for (const GeoPoint point : vertices) {
+    southwest = {std::min(southwest.longitude, point.longitude),
+                 std::min(southwest.latitude, point.latitude)};
+    northeast = {std::max(northeast.longitude, point.longitude),
+                 std::max(northeast.latitude, point.latitude)};
+    const double longitude = Radians(point.longitude), latitude = Radians(point.latitude);
+    x += std::cos(latitude) * std::cos(longitude);
+    y += std::cos(latitude) * std::sin(longitude);
+    z += std::sin(latitude);
+  }
+  const auto count = static_cast<double>(vertices.size());
+  x /= count;
+  y /= count;
+  z /= count;
+  center = {Degrees(std::atan2(y, x)), Degrees(std::atan2(z, std::sqrt(x * x + y * y)))};
+}
+
 std::optional<double> GeoShape::DistanceWithin(GeoPoint point) const {
+  if (!vertices.empty()) {
+    return IsInPolygon(*this, point) ? std::optional(GeoDistance(center, point)) : std::nullopt;
+  }
   if (is_box) {
     if (LatitudeDistance(point.latitude, center.latitude) > height / 2) return std::nullopt;
     const GeoPoint abreast = {center.longitude, point.latitude};
@@ -161,11 +227,7 @@ std::optional<double> GeoShape::DistanceWithin(GeoPoint point) const {
 
 std::vector<GeoScores> GeoCover(const GeoShape& shape) {
   const Area bounds = BoundsOf(shape);
-  const double radius =
-      shape.is_box
-          ? std::sqrt(shape.width / 2 * (shape.width / 2) + shape.height / 2 * (shape.height / 2))
-          : shape.radius;
-  Cell cell = CellOf(shape.center, StepsFor(radius, shape.center.latitude));
+  Cell cell = CellOf(shape.center, StepsFor(RadiusOf(shape), shape.center.latitude));
   const bool is_short = AreaOf(cell.Moved(0, 1)).north < bounds.north ||
                         AreaOf(cell.Moved(0, -1)).south > bounds.south ||
                         AreaOf(cell.Moved(1, 0)).east < bounds.east ||

@@ -39,13 +39,20 @@ std::string GeoText(double score);
 // In metres, on a sphere.
 double GeoDistance(GeoPoint a, GeoPoint b);
 
-// A circle, or a box as wide as it is at the latitude of each point, around a centre. Metres.
+// A circle, or a box as wide as it is at the latitude of each point, around a centre, in metres; or
+// a polygon, whose sides are straight in degrees.
 struct GeoShape {
   GeoPoint center;
   bool is_box = false;
   double radius = 0;
   double width = 0;
   double height = 0;
+  std::vector<GeoPoint> vertices = {};      // of the polygon; empty: it is none
+  GeoPoint southwest = {}, northeast = {};  // of the polygon: the corners of what it is in
+
+  // Makes it a polygon around the mean of its vertices on the sphere. What an even number of sides
+  // is around is outside. REQUIRES: some are given.
+  void SetPolygon(std::vector<GeoPoint> points);
 
   // How far the point is from the centre; none if it is outside.
   std::optional<double> DistanceWithin(GeoPoint point) const;

@@ -102,5 +102,55 @@ TEST(GeoHash, TheCoverHasAllThatIsWithin) {
   EXPECT_GT(within, 10'000u);
 }
 
+TEST(GeoHash, APolygonIsAroundTheMeanOfItsVertices) {
+  GeoShape shape;
+  shape.SetPolygon({{0, 0}, {2, 0}, {2, 2}, {0, 2}, {0, 0}});
+  EXPECT_NEAR(shape.center.longitude, 0.8, 1e-3);
+  EXPECT_NEAR(shape.center.latitude, 0.8, 1e-3);
+  EXPECT_EQ(shape.DistanceWithin({0.5, 1.5}), GeoDistance(shape.center, {0.5, 1.5}));
+  EXPECT_FALSE(shape.DistanceWithin({2.5, 1}));
+  EXPECT_FALSE(shape.DistanceWithin({1, -0.5}));
+  shape.SetPolygon({{0, 0}, {2, 2}, {2, 0}, {0, 2}});  // its sides cross
+  EXPECT_TRUE(shape.DistanceWithin({0.2, 1}));
+  EXPECT_TRUE(shape.DistanceWithin({1.8, 1}));
+  EXPECT_FALSE(shape.DistanceWithin({1, 0.5}));
+  EXPECT_FALSE(shape.DistanceWithin({1, 1.5}));
+  shape.SetPolygon({{1, 1}, {1, 1}, {1, 1}});
+  EXPECT_FALSE(shape.DistanceWithin({1, 1}));
+}
+
+TEST(GeoHash, WhatIsInAPolygonIsCovered) {
+  std::mt19937_64 random(7);
+  const auto uniform = [&random](double min, double max) {
+    return std::uniform_real_distribution<double>(min, max)(random);
+  };
+  const auto point_near = [&](GeoPoint center, double degrees) {
+    return GeoPoint{
+        std::clamp(center.longitude + uniform(-degrees, degrees), -kLongitudeMax, kLongitudeMax),
+        std::clamp(center.latitude + uniform(-degrees, degrees), -kLatitudeMax, kLatitudeMax)};
+  };
+  size_t within = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const GeoPoint center = {uniform(-180, 180), uniform(-85, 85)};
+    const double degrees = std::pow(10, uniform(-4, 2.2));
+    std::vector<GeoPoint> vertices;
+    while (vertices.size() < 3 + static_cast<size_t>(i) % 6) {
+      vertices.push_back(point_near(center, degrees));
+    }
+    GeoShape shape;
+    shape.SetPolygon(vertices);
+    const std::vector<GeoScores> cover = GeoCover(shape);
+    for (int j = 0; j < 50; ++j) {
+      const auto score = static_cast<double>(GeoEncode(point_near(center, degrees)));
+      if (!shape.DistanceWithin(GeoDecode(score))) continue;
+      ++within;
+      EXPECT_TRUE(std::any_of(cover.begin(), cover.end(), [score](const GeoScores& range) {
+        return range.begin <= score && score < range.end;
+      })) << i;
+    }
+  }
+  EXPECT_GT(within, 10'000u);
+}
+
 }  // namespace
 }  // namespace dfly

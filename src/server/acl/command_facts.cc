@@ -2,6 +2,7 @@
 #include "server/acl/command_facts.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "helio/base/ascii.h"
 
@@ -123,10 +124,17 @@ std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args) {
     if (IsBitFieldReadOnly(args)) return {"RO", "access"};
     return {"RW", "access", "update"};
   }
-  // SET: what it is to return it must read.
+  if (command.name == "delex") {
+    if (args.size() > 2) return {"RW", "access", "delete"};
+    return {"RM", "delete"};
+  }
+  // SET: what it is to return or to compare it must read.
+  constexpr std::string_view kReading[] = {"GET", "IFEQ", "IFNE", "IFDEQ", "IFDNE"};
   const auto options = args.from(std::min<size_t>(args.size(), 3));
-  const bool reads = std::any_of(options.begin(), options.end(),
-                                 [](std::string_view option) { return IsOption(option, "GET"); });
+  const bool reads = std::any_of(options.begin(), options.end(), [&](std::string_view option) {
+    return std::any_of(std::begin(kReading), std::end(kReading),
+                       [&](std::string_view name) { return IsOption(option, name); });
+  });
   if (reads) return {"RW", "access", "update"};
   return {"OW", "update"};
 }

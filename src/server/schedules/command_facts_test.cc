@@ -77,6 +77,17 @@ TEST_F(CommandFactsTest, SetReadsItsKeyOnlyToReturnIt) {
   EXPECT_THAT(KeyFlagsOf(Row("incr"), plain), ElementsAre("RW", "access", "update"));
 }
 
+TEST_F(CommandFactsTest, WhoComparesAStringReadsIt) {
+  for (std::string_view option : {"IFEQ", "ifne", "IfDeq", "IFDNE"}) {
+    const std::vector<std::string_view> set = {"set", "k", "v", option, "w"};
+    EXPECT_THAT(KeyFlagsOf(Row("set"), set), ElementsAre("RW", "access", "update"));
+  }
+  const std::vector<std::string_view> conditional = {"delex", "k", "IFEQ", "v"};
+  EXPECT_THAT(KeyFlagsOf(Row("delex"), conditional), ElementsAre("RW", "access", "delete"));
+  const std::vector<std::string_view> plain = {"delex", "k"};
+  EXPECT_THAT(KeyFlagsOf(Row("delex"), plain), ElementsAre("RM", "delete"));
+}
+
 TEST_F(CommandFactsTest, EveryCommandHasAGroupAndAnIdOfItsOwn) {
   std::vector<bool> seen(table_.id_count());
   const auto check = [&seen](const Command& command) {
