@@ -34,6 +34,8 @@ class Socket {
     // A Send that was kPending is over: all of it is sent (0), or the connection is broken (an
     // errno).
     virtual void OnSent(int error) = 0;
+    // The handshake of TLS with a client is over; nothing of it was received yet.
+    virtual void OnTlsEstablished(const TlsSession& session) { (void)session; }
     // After Close: no call will follow, and the kernel has let go of all buffers. The socket may be
     // destroyed in it.
     virtual void OnClosed() = 0;

@@ -6,10 +6,14 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "helio/base/ascii.h"
 
@@ -190,6 +194,45 @@ bool IsAddress(const std::string& host) {
   return host.find(':') != std::string::npos || inet_pton(AF_INET, host.c_str(), &bytes) == 1;
 }
 
+TlsCertificate Describe(X509* certificate) {
+  TlsCertificate it;
+  tm when = {};
+  if (certificate == nullptr || !ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when)) return it;
+  it.expire_time = timegm(&when);
+  BIGNUM* const number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
+  if (char* const text = number == nullptr ? nullptr : BN_bn2hex(number); text != nullptr) {
+    it.serial = text;
+    OPENSSL_free(text);
+  }
+  BN_free(number);
+  return it;
+}
+
+// Of the certificates of a file, the one that expires first; `first` if none is before that one.
+void TakeFirst(const std::string& path, TlsCertificate* first) {
+  BIO* const file = BIO_new_file(path.c_str(), "r");
+  if (file == nullptr) return ERR_clear_error();
+  while (X509* const certificate = PEM_read_bio_X509(file, nullptr, nullptr, nullptr)) {
+    TlsCertificate it = Describe(certificate);
+    X509_free(certificate);
+    if (!it.is_there()) continue;
+    if (!first->is_there() || it.expire_time < first->expire_time) *first = std::move(it);
+  }
+  BIO_free(file);
+  ERR_clear_error();  // the end of the file is one
+}
+
+TlsCertificate FirstAuthority(const TlsOptions& options) {
+  TlsCertificate first;
+  if (!options.ca_cert_file.empty()) TakeFirst(options.ca_cert_file, &first);
+  if (options.ca_cert_dir.empty()) return first;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(options.ca_cert_dir, ignored)) {
+    if (entry.is_regular_file(ignored)) TakeFirst(entry.path(), &first);
+  }
+  return first;
+}
+
 void UseSessionCache(SSL_CTX* context, const TlsOptions& options) {
   if (!options.caches_sessions) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -224,9 +267,15 @@ std::shared_ptr<const TlsContext> TlsContext::Make(Side side, const TlsOptions& 
   if (error->empty()) *error = UseCiphers(context.get(), options);
   if (!error->empty()) return nullptr;
   UseSessionCache(context.get(), options);
-  return std::shared_ptr<const TlsContext>(
-      new TlsContext(side, context.release(), options.handshake_timeout_ms));
+  return std::shared_ptr<const TlsContext>(new TlsContext(side, context.release(), options));
 }
+
+TlsContext::TlsContext(Side side, ssl_ctx_st* context, const TlsOptions& options)
+    : side_(side),
+      context_(context),
+      handshake_timeout_ms_(options.handshake_timeout_ms),
+      certificate_(Describe(SSL_CTX_get0_certificate(context))),
+      authority_(FirstAuthority(options)) {}
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
@@ -305,6 +354,43 @@ void TlsSession::Shutdown() {
 
 std::string_view TlsSession::protocol() const { return SSL_get_version(ssl_); }
 std::string_view TlsSession::cipher() const { return SSL_get_cipher_name(ssl_); }
+
+bool TlsSession::has_peer_certificate() const {
+  return SSL_get0_peer_certificate(ssl_) != nullptr &&
+         SSL_get_verify_mode(ssl_) != SSL_VERIFY_NONE && SSL_get_verify_result(ssl_) == X509_V_OK;
+}
+
+std::vector<std::string> TlsSession::PeerNames(TlsNameField field) const {
+  std::vector<std::string> names;
+  if (!has_peer_certificate()) return names;
+  // A name that has an end within it is none: others could take it for another one.
+  const auto add = [&names](const unsigned char* bytes, int size) {
+    const std::string_view name(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+    if (!name.empty() && name.find('\0') == std::string_view::npos) names.emplace_back(name);
+  };
+  X509* const certificate = SSL_get0_peer_certificate(ssl_);
+  if (field == TlsNameField::kCommonName) {
+    const X509_NAME* const subject = X509_get_subject_name(certificate);
+    const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    if (at < 0) return names;
+    unsigned char* text = nullptr;
+    const int size =
+        ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+    if (size >= 0) add(text, size);
+    if (size >= 0) OPENSSL_free(text);
+    return names;
+  }
+  auto* const all = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; all != nullptr && i < sk_GENERAL_NAME_num(all); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all, i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* const uri = name->d.uniformResourceIdentifier;
+    add(ASN1_STRING_get0_data(uri), ASN1_STRING_length(uri));
+  }
+  GENERAL_NAMES_free(all);
+  return names;
+}
 
 TlsStats& ThreadTlsStats() {
   static thread_local TlsStats stats;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "helio/base/counters.h"
 #include "helio/base/io_buf.h"
@@ -18,6 +19,20 @@ struct bio_st;
 namespace helio {
 
 class TlsSession;
+
+// What a certificate says of itself. Empty: there is none.
+struct TlsCertificate {
+  std::string serial;       // hexadecimal
+  int64_t expire_time = 0;  // Unix time in seconds
+
+  bool is_there() const { return expire_time != 0; }
+};
+
+// Where a certificate has the names of who it belongs to.
+enum class TlsNameField : uint8_t {
+  kCommonName,  // of its subject: one
+  kUri,         // among the alternative names: any number
+};
 
 struct TlsOptions {
   enum class PeerCheck : uint8_t {
@@ -61,14 +76,19 @@ class TlsContext {
   // `host`: of the server, as its client knows it. A name is told to it (SNI), an address is not.
   std::unique_ptr<TlsSession> NewSession(const std::string& host = "") const;
   uint32_t handshake_timeout_ms() const { return handshake_timeout_ms_; }
+  // Its own certificate; and of those who may sign the certificates of peers, the one that expires
+  // first.
+  const TlsCertificate& certificate() const { return certificate_; }
+  const TlsCertificate& authority() const { return authority_; }
 
  private:
-  TlsContext(Side side, ssl_ctx_st* context, uint32_t handshake_timeout_ms)
-      : side_(side), context_(context), handshake_timeout_ms_(handshake_timeout_ms) {}
+  TlsContext(Side side, ssl_ctx_st* context, const TlsOptions& options);
 
   const Side side_;
   ssl_ctx_st* const context_;
   const uint32_t handshake_timeout_ms_;
+  const TlsCertificate certificate_;
+  const TlsCertificate authority_;
 };
 
 // One side of one TLS connection.
@@ -110,6 +130,9 @@ class TlsSession {
   // "TLSv1.3", and what encrypts: "TLS_AES_256_GCM_SHA384".
   std::string_view protocol() const;
   std::string_view cipher() const;
+  // In the certificate of the peer. Empty: there is none, or nobody has checked it.
+  std::vector<std::string> PeerNames(TlsNameField field) const;
+  bool has_peer_certificate() const;
 
  private:
   friend class TlsContext;

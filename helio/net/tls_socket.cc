@@ -87,8 +87,11 @@ void TlsSocket::OnRecv(std::string_view data) {
 void TlsSocket::AdvanceHandshake() {
   switch (session_->Handshake()) {
     case TlsSession::Status::kDone:
-      if (!session_->is_client()) ++ThreadTlsStats().handshakes;
       proactor_->timers().Disarm(&handshake_timer_);
+      if (!session_->is_client()) {
+        ++ThreadTlsStats().handshakes;
+        handler_->OnTlsEstablished(*session_);
+      }
       if (!recv_wanted_) inner_->StopRecv();
       Flush(SendMode::kNow);
       if (send_pending_) GoOnSending();

@@ -97,6 +97,10 @@ class CommandSink {
   virtual bool OnHeavyInput(Connection*) { return false; }
   // Its input is larger than BufferPool::Bounds::input_max, and it is closed.
   virtual void OnLargeInput(Connection*) {}
+  // The handshake of a client that speaks TLS is over, before any command.
+  virtual void OnTlsEstablished(Connection* connection, const helio::TlsSession& tls) {
+    (void)connection, (void)tls;
+  }
   // The client has ended its side while a command runs (kBusy, kWaits) or it is held.
   virtual void OnPeerShutdown(Connection*) {}
   // It is not received from for now. Meanwhile LookForEnd is to be called now and then.
@@ -361,6 +365,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void OnRecvInto(size_t bytes) override;
   void OnRecvEnd(int error) override;
   void OnPeerShutdown() override;
+  void OnTlsEstablished(const helio::TlsSession& session) override {
+    if (!closing_) sink_->OnTlsEstablished(this, session);
+  }
   void OnSent(int error) override;
   void OnClosed() override;
   void OnDetached() override;

@@ -17,16 +17,19 @@
 #include <utility>
 #include <vector>
 
+#include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/tls_memory.h"
 #include "server/all_parts.h"
+#include "server/base/json_log.h"
 #include "server/base/process.h"
 #include "server/base/pulse.h"
 #include "server/base/units.h"
 #include "server/base/version.h"
+#include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 #include "server/health_check.h"
 #include "server/options/directives.h"
@@ -41,7 +44,13 @@ namespace {
 
 constexpr unsigned kLastPatienceSeconds = 5;
 
+bool logs_json = false;
+
 int Fail(const std::string& error) {
+  if (logs_json) {
+    dfly::PrintJsonError(error);
+    return 1;
+  }
   fprintf(stderr, "dragonfly: %s\n", error.c_str());
   return 1;
 }
@@ -133,10 +142,18 @@ std::string BeginLog(const char* program) {
   if (!dfly::SetLogLevel(level)) {
     return fmt::format("--loglevel: '{}' is not debug, verbose, notice, warning or nothing", level);
   }
+  const std::string format = helio::LowerCase(dfly::FlagText("log_format"));
+  if (format != "text" && format != "legacy" && format != "json") {
+    return fmt::format("--log_format: '{}' is not text, legacy or json", format);
+  }
   if (const std::string file = dfly::FlagText("logfile"); !file.empty()) {
     if (std::string error = dfly::OpenLogFile(file); !error.empty()) return error;
   }
   google::InitGoogleLogging(program);
+  if (format == "json") {
+    if (std::string error = dfly::LogAsJson(); !error.empty()) return error;
+    logs_json = true;
+  }
   dfly::InstallCrashReport(program);
   return "";
 }
@@ -314,6 +331,7 @@ int main(int argc, char** argv) {
       continue;
     }
     if (signal_number == SIGHUP) {
+      if (server.state().audit != nullptr) server.state().audit->Reopen();
       error = options.log_file.empty() ? "" : dfly::OpenLogFile(options.log_file);
       if (!error.empty()) LOG(ERROR) << error;
       continue;

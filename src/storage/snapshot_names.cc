@@ -78,6 +78,20 @@ std::string CheckDbFileName(std::string_view dbfilename) {
   return "";
 }
 
+std::string CheckSnapshotName(std::string_view name) {
+  if (name.find('/') != std::string_view::npos) {
+    return "the name of a snapshot can't be a path, just a filename";
+  }
+  const bool is_odd = std::any_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' || c == 0x7f;
+  });
+  if (WithoutEnding(name).empty() || name.starts_with('.') || is_odd) {
+    return "the name of a snapshot is empty, begins with a dot or has special characters";
+  }
+  const std::string error = CheckDbFileName(name);
+  return error.empty() ? "" : "the name of a snapshot: " + error;
+}
+
 SnapshotFormat FormatOf(std::string_view dbfilename) {
   return HasEnding(dbfilename, kRdbEnding) ? SnapshotFormat::kRdb : SnapshotFormat::kOurs;
 }

@@ -33,6 +33,9 @@ struct SnapshotPath {
 
 // An empty name: why `dbfilename` is none. Empty: it is one.
 std::string CheckDbFileName(std::string_view dbfilename);
+// The same of a snapshot that a client names: besides, it has no special characters, and does not
+// begin with a dot.
+std::string CheckSnapshotName(std::string_view name);
 // The format that it asks for.
 SnapshotFormat FormatOf(std::string_view dbfilename);
 // Its name at that time, in Unix milliseconds, without an ending.

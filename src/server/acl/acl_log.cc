@@ -8,6 +8,8 @@ namespace dfly {
 
 std::string_view ReasonOf(AclDenial denial) {
   switch (denial) {
+    case AclDenial::kDatabase:
+      return "database";
     case AclDenial::kKey:
     case AclDenial::kSortBy:
     case AclDenial::kSortGet:
@@ -20,7 +22,8 @@ std::string_view ReasonOf(AclDenial denial) {
 }
 
 void AclLog::Add(Entry entry, int64_t now_ms) {
-  constexpr std::string_view kReasons[kAclRefusals] = {"auth", "command", "key", "channel"};
+  constexpr std::string_view kReasons[kAclRefusals] = {"auth",    "command",  "key",
+                                                       "channel", "tls-cert", "database"};
   for (std::string* text : {&entry.object, &entry.user, &entry.client}) {
     if (text->size() > kTextMax) *text = text->substr(0, kTextMax);
   }

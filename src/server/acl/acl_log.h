@@ -15,8 +15,9 @@
 
 namespace dfly {
 
-// The reasons of entries: "auth", "command", "key" and "channel". INFO counts them in this order.
-inline constexpr size_t kAclRefusals = 4;
+// The reasons of entries: "auth", "command", "key", "channel", "tls-cert" and "database". INFO
+// counts them in this order.
+inline constexpr size_t kAclRefusals = 6;
 
 enum class AclContext : uint8_t { kToplevel, kMulti, kLua };
 
@@ -26,7 +27,7 @@ class AclLog {
   struct Entry {
     uint64_t id = 0;
     uint64_t count = 1;
-    std::string_view reason;  // "command", "key", "channel" or "auth"
+    std::string_view reason;  // one of these
     AclContext context = AclContext::kToplevel;
     std::string object;  // the command's name, the key, the channel, or "AUTH"
     std::string user;

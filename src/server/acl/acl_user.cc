@@ -2,6 +2,7 @@
 #include "server/acl/acl_user.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "core/text/glob.h"
+#include "core/text/numbers.h"
 #include "helio/base/ascii.h"
 #include "helio/base/block_bytes.h"
 #include "server/acl/command_facts.h"
@@ -90,8 +92,12 @@ AclSelector::AclSelector(const CommandTable* commands, bool all_channels)
   WriteRules();
 }
 
-AclVerdict AclSelector::Check(const Command& command, Args args) const {
+AclVerdict AclSelector::Check(const Command& command, Args args, AclDb db) const {
   if (!AllowsCommand(command, args)) return {AclDenial::kCommand};
+  if (!has_all_dbs_) {
+    const AclVerdict verdict = CheckDatabases(command, args, db);
+    if (verdict.is_denied()) return verdict;
+  }
   if (const AclVerdict verdict = CheckKeys(command, args); verdict.is_denied()) return verdict;
   if (const AclVerdict verdict = CheckChannels(command, args); verdict.is_denied()) return verdict;
   return CheckSort(command, args);
@@ -103,6 +109,39 @@ bool AclSelector::AllowsCommand(const Command& command, Args args) const {
   if (it == first_arguments_.end() || args.size() < 2) return false;
   return std::any_of(it->second.begin(), it->second.end(),
                      [&](const std::string& first) { return LowerCase(args[1]) == first; });
+}
+
+bool AclSelector::AllowsDb(int64_t index) const {
+  return std::any_of(dbs_.begin(), dbs_.end(), [index](int allowed) { return allowed == index; });
+}
+
+// As Valkey 9.1 has it. What names no database that there is, the command itself refuses.
+AclVerdict AclSelector::CheckDatabases(const Command& command, Args args, AclDb db) const {
+  const auto is_denied = [&](size_t i) {
+    const auto index = ParseInt64(args[i]);
+    return index && *index >= 0 && *index < db.count && !AllowsDb(*index);
+  };
+  const std::string_view name = command.full_name;
+  if (name == "flushall") return {AclDenial::kDatabase, 0};
+  if (name == "select" || name == "swapdb") {
+    for (size_t i = 1; i < args.size(); ++i) {
+      const bool is_number = ParseInt64(args[i]).has_value();
+      if (!is_number) return {};
+    }
+    for (size_t i = 1; i < args.size(); ++i) {
+      if (is_denied(i)) return {AclDenial::kDatabase, i};
+    }
+    return {};
+  }
+  const bool has_keys = command.keys.has_keys() && command.keys.flags != "not_key";
+  const bool uses_database =
+      has_keys || (command.flags & (kReadonly | kWrite)) != 0 || name == "object|help";
+  if (uses_database && !AllowsDb(db.index)) return {AclDenial::kDatabase, 0};
+  if (name == "move" && is_denied(2)) return {AclDenial::kDatabase, 2};
+  for (size_t i = 3; name == "copy" && i + 1 < args.size(); ++i) {
+    if (IsWord(args[i], "db") && is_denied(i + 1)) return {AclDenial::kDatabase, i + 1};
+  }
+  return {};
 }
 
 AclVerdict AclSelector::CheckKeys(const Command& command, Args args) const {
@@ -190,6 +229,14 @@ std::string AclSelector::Apply(std::string_view rule) {
   } else if (word == "resetchannels") {
     channels_.clear();
     has_all_channels_ = false;
+  } else if (word == "alldbs") {
+    dbs_.clear();
+    has_all_dbs_ = true;
+  } else if (word == "resetdbs") {
+    dbs_.clear();
+    has_all_dbs_ = false;
+  } else if (word.starts_with("db=")) {
+    return SetDatabases(rule.substr(3));
   } else if (word == "allcommands" || word == "+@all") {
     SetAll(true);
   } else if (word == "nocommands" || word == "-@all") {
@@ -218,6 +265,36 @@ std::string AclSelector::Apply(std::string_view rule) {
   } else {
     return std::string(kSyntax);
   }
+  return "";
+}
+
+// "0,1,5". As Valkey reads it: blanks and a sign may be in front of a number.
+std::string AclSelector::SetDatabases(std::string_view list) {
+  std::vector<int> dbs;
+  while (true) {
+    std::string_view text = list.substr(0, list.find(','));
+    const bool is_last = text.size() == list.size();
+    list.remove_prefix(is_last ? list.size() : text.size() + 1);
+    while (!text.empty() && (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
+      text.remove_prefix(1);
+    }
+    const bool is_negative = text.starts_with('-');
+    if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+    const bool is_number =
+        !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    if (!is_number) return std::string(kSyntax);
+    int64_t value = 0;
+    for (char c : text) value = std::min<int64_t>(value * 10 + (c - '0'), INT64_MAX / 100);
+    if (value > INT_MAX || (is_negative && value != 0)) {
+      return "The provided database ID is out of range";
+    }
+    dbs.push_back(static_cast<int>(value));
+    if (is_last) break;
+  }
+  std::ranges::sort(dbs);
+  dbs.erase(std::unique(dbs.begin(), dbs.end()), dbs.end());
+  dbs_ = std::move(dbs);
+  has_all_dbs_ = false;
   return "";
 }
 
@@ -371,12 +448,18 @@ std::string AclSelector::channels() const {
   return text;
 }
 
+std::string AclSelector::databases() const {
+  if (has_all_dbs_) return "alldbs";
+  return dbs_.empty() ? "" : fmt::format("db={}", fmt::join(dbs_, ","));
+}
+
 std::string AclSelector::Describe() const {
   std::string text = keys();
   if (!has_all_channels_) AppendWord(&text, "resetchannels");
   if (const std::string its_channels = channels(); !its_channels.empty()) {
     AppendWord(&text, its_channels);
   }
+  if (!has_all_dbs_) AppendWord(&text, dbs_.empty() ? "resetdbs" : databases());
   AppendWord(&text, rules_text_);
   return text;
 }
@@ -384,7 +467,7 @@ std::string AclSelector::Describe() const {
 size_t AclSelector::heap_bytes() const {
   size_t bytes = allowed_.capacity() / 8 + helio::MapBytes(first_arguments_) +
                  helio::HeapBytes(rules_) + helio::HeapBytes(rules_text_) +
-                 helio::HeapBytes(keys_) + BytesOf(channels_);
+                 helio::HeapBytes(keys_) + BytesOf(channels_) + helio::HeapBytes(dbs_);
   for (const auto& [id, arguments] : first_arguments_) bytes += BytesOf(arguments);
   for (const CommandRule& rule : rules_) bytes += helio::HeapBytes(rule.name);
   for (const KeyPattern& key : keys_) bytes += helio::HeapBytes(key.pattern);
@@ -427,10 +510,10 @@ bool AclUser::AcceptsHash(std::string_view hash) const {
 }
 
 // What came furthest explains the best: a key that is forbidden rather than a command.
-AclVerdict AclUser::Check(const Command& command, Args args) const {
+AclVerdict AclUser::Check(const Command& command, Args args, AclDb db) const {
   AclVerdict closest;
   for (const AclSelector& selector : selectors_) {
-    const AclVerdict verdict = selector.Check(command, args);
+    const AclVerdict verdict = selector.Check(command, args, db);
     if (!verdict.is_denied()) return {};
     if (verdict.denial > closest.denial ||
         (verdict.denial == closest.denial && verdict.argument > closest.argument)) {
@@ -565,6 +648,8 @@ constexpr std::string_view kSortGetDenied =
 // Without a code.
 std::string DenialText(const AclVerdict& verdict, std::string_view user, const Command& command) {
   switch (verdict.denial) {
+    case AclDenial::kDatabase:
+      return "No permissions to access database";
     case AclDenial::kKey:
       return "No permissions to access a key";
     case AclDenial::kChannel:
@@ -588,6 +673,10 @@ bool IsOfSort(AclDenial denial) {
 
 std::string DescribeDenial(const AclVerdict& verdict, std::string_view user, const Command& command,
                            Args args) {
+  if (verdict.denial == AclDenial::kDatabase) {
+    return fmt::format("User {} has no permissions to access database {}", user,
+                       args[verdict.argument]);
+  }
   if (verdict.denial != AclDenial::kKey && verdict.denial != AclDenial::kChannel) {
     return DenialText(verdict, user, command);
   }
@@ -608,6 +697,7 @@ std::string ScriptDenialError(const AclVerdict& verdict, std::string_view user,
 std::string ExecDenialError(const AclVerdict& verdict) {
   const std::string_view why =
       verdict.denial == AclDenial::kCommand ? "no permission to execute the command or subcommand"
+      : verdict.denial == AclDenial::kDatabase ? "no permission to access the database"
       : verdict.denial == AclDenial::kChannel
           ? "no permission to access one of the channels used as argument to the command"
           : "no permission to touch the specified keys";

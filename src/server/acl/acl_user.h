@@ -5,6 +5,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,7 @@ namespace dfly {
 // Why a command is refused.
 enum class AclDenial : uint8_t {
   kNone,
+  kDatabase,
   kCommand,
   kKey,
   kChannel,
@@ -28,35 +30,44 @@ enum class AclDenial : uint8_t {
 
 struct AclVerdict {
   AclDenial denial = AclDenial::kNone;
-  size_t argument = 0;  // kKey, kChannel: the one that is meant
+  size_t argument = 0;  // kDatabase, kKey, kChannel: the one that is meant
 
   bool is_denied() const { return denial != AclDenial::kNone; }
 };
 
+// Where a command would run: the database, and how many there are.
+struct AclDb {
+  int index = 0;
+  int count = INT_MAX;
+};
+
 enum class AclSubscription : uint8_t { kName, kPattern };
 
-// A set of rules for commands, keys and channels. A command is allowed if one selector of the user
-// allows all of it: the command itself, its keys and its channels.
+// A set of rules for commands, databases, keys and channels. A command is allowed if one selector
+// of the user allows all of it.
 class AclSelector {
  public:
-  // Nothing is allowed, but all channels if `all_channels`.
+  // Nothing is allowed, but all databases, and all channels if `all_channels`.
   AclSelector(const CommandTable* commands, bool all_channels);
 
   // One rule, such as "+get", "~key*" or "resetchannels". Empty, or why it makes no sense.
   [[nodiscard]] std::string Apply(std::string_view rule);
 
   // REQUIRES: `command` accepts the arguments; it is a subcommand where there is one.
-  AclVerdict Check(const Command& command, Args args) const;
+  AclVerdict Check(const Command& command, Args args, AclDb db) const;
   // May it subscribe to this? A pattern has to be allowed literally.
   bool AllowsChannel(std::string_view channel, AclSubscription kind) const;
   bool allows_everything() const {
-    return has_all_commands_ && has_all_keys_ && has_all_channels_ && denied_count_ == 0;
+    return has_all_commands_ && has_all_keys_ && has_all_channels_ && has_all_dbs_ &&
+           denied_count_ == 0;
   }
 
   // As ACL GETUSER tells them.
   const std::string& commands() const { return rules_text_; }
   std::string keys() const;
   std::string channels() const;
+  std::string databases() const;
+  bool has_all_dbs() const { return has_all_dbs_; }
   // As ACL LIST does: all of it, and it can be applied again.
   std::string Describe() const;
   // Besides the object itself.
@@ -75,6 +86,8 @@ class AclSelector {
 
   // The first argument that the selector forbids. (Of several selectors, the verdict with the last
   // such argument is replied: that selector comes closest to allowing the command.)
+  AclVerdict CheckDatabases(const Command& command, Args args, AclDb db) const;
+  bool AllowsDb(int64_t index) const;
   AclVerdict CheckKeys(const Command& command, Args args) const;
   AclVerdict CheckChannels(const Command& command, Args args) const;
   AclVerdict CheckSort(const Command& command, Args args) const;
@@ -82,6 +95,7 @@ class AclSelector {
   bool AllowsKey(std::string_view key, bool reads, bool writes) const;
   bool ReadsAllKeys() const;
 
+  std::string SetDatabases(std::string_view list);
   std::string AddKeyPattern(std::string_view pattern, bool reads, bool writes);
   std::string AddChannel(std::string_view pattern);
   std::string ChangeCommand(std::string_view name, bool allows);
@@ -107,6 +121,8 @@ class AclSelector {
   bool has_all_keys_ = false;
   std::vector<std::string> channels_;
   bool has_all_channels_;
+  std::vector<int> dbs_;  // sorted
+  bool has_all_dbs_ = true;
 };
 
 // A user. Sessions have an immutable one (AclUserRef): ACL SETUSER changes a copy, which then takes
@@ -135,7 +151,7 @@ class AclUser {
   // A new client is this user without AUTH. REQUIRES: it is the default user.
   bool lets_in() const { return is_on_ && has_nopass_; }
 
-  AclVerdict Check(const Command& command, Args args) const;
+  AclVerdict Check(const Command& command, Args args, AclDb db = {}) const;
   bool AllowsChannel(std::string_view channel, AclSubscription kind) const;
   bool may_do_everything() const;
 

@@ -70,6 +70,8 @@ class Multi {
   void Add(const Command& command, uint32_t flags, Args args, const ShardSet& shards);
 
   const std::vector<Item>& items() const { return items_; }
+  // Of the command that comes next.
+  int db_index() const { return db_index_; }
   void Deny(size_t item, AclDenial denial) { items_[item].denial = denial; }
   size_t bytes() const { return arg_bytes_.size(); }
   uint32_t command_flags() const { return command_flags_; }  // of any of the calls

@@ -11,6 +11,7 @@
 #include "server/acl/acl_store.h"
 #include "server/base/random_id.h"
 #include "server/base/waits.h"
+#include "server/clients/audit_log.h"
 
 namespace dfly {
 

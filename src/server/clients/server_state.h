@@ -25,6 +25,7 @@
 namespace dfly {
 
 class AclStore;
+class AuditLog;
 class ShardSet;
 class Upgrade;
 
@@ -168,6 +169,7 @@ struct ServerState {
   MemcachedRows memcached_rows;
   HttpFrontend* http = nullptr;  // null: requests of HTTP are refused
   std::unique_ptr<AclStore> acl;
+  std::unique_ptr<AuditLog> audit;  // null: --audit_log names no file
   helio::ProactorPool pool;
   std::unique_ptr<ShardSet> shards;  // null until Server::Start
 

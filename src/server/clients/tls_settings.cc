@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clients/tls_settings.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <iterator>
+#include <mutex>
 #include <utility>
 
+#include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
+#include "helio/io/blocking_pool.h"
 #include "server/options/options.h"
 
 namespace dfly {
@@ -38,18 +47,48 @@ TlsOptions LinkOptions(const ServerOptions& options) {
   return link;
 }
 
+// What tells one version of the files from the next. Of a folder, too: that of its own time.
+std::string DescribeFiles(const ServerOptions& options) {
+  const TlsOptions& ports = options.tls_options;
+  const TlsClientFiles& client = options.tls_client;
+  std::string text;
+  for (const std::string& name : {ports.cert_file, ports.key_file, ports.ca_cert_file,
+                                  ports.ca_cert_dir, client.cert_file, client.key_file}) {
+    struct stat file = {};
+    if (name.empty() || stat(name.c_str(), &file) != 0) {
+      text += "-;";
+      continue;
+    }
+    fmt::format_to(std::back_inserter(text), "{}.{}.{}.{}.{}.{}.{};", file.st_dev, file.st_ino,
+                   file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ctim.tv_sec,
+                   file.st_ctim.tv_nsec);
+  }
+  return text;
+}
+
+std::string FindExpired(const TlsContexts& contexts) {
+  const int64_t now_s = helio::UnixMillis() / 1000;
+  for (const auto& context : {contexts.ports, contexts.link}) {
+    if (context == nullptr || !context->certificate().is_there()) continue;
+    if (context->certificate().expire_time <= now_s) {
+      return fmt::format("the new certificate {} has expired", context->certificate().serial);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 TlsSettings::TlsSettings(TakeFn take) : take_(std::move(take)) {}
 
-std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
-  TlsContexts contexts;
+std::string TlsSettings::Make(const ServerOptions& options, bool has_port,
+                              TlsContexts* contexts) const {
   std::string error;
   if (has_port) {
     error = CheckPorts(options.tls_options);
     if (!error.empty()) return error;
-    contexts.ports = TlsContext::Make(TlsContext::Side::kServer, options.tls_options, &error);
-    if (contexts.ports == nullptr) return "TLS: " + error;
+    contexts->ports = TlsContext::Make(TlsContext::Side::kServer, options.tls_options, &error);
+    if (contexts->ports == nullptr) return "TLS: " + error;
   }
   if (options.tls_replication) {
     const TlsOptions link = LinkOptions(options);
@@ -57,11 +96,67 @@ std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
       return "tls-replication: who may sign the certificate of the primary? --tls_ca_cert_file or "
              "--tls_ca_cert_dir tells it";
     }
-    contexts.link = TlsContext::Make(TlsContext::Side::kClient, link, &error);
-    if (contexts.link == nullptr) return "tls-replication: " + error;
+    contexts->link = TlsContext::Make(TlsContext::Side::kClient, link, &error);
+    if (contexts->link == nullptr) return "tls-replication: " + error;
   }
-  take_(contexts);
   return "";
+}
+
+void TlsSettings::Take(const TlsContexts& contexts, std::string files) {
+  take_(contexts);
+  files_ = std::move(files);
+  failure_.clear();
+  const std::lock_guard guard(mutex_);
+  facts_.server = facts_.client = facts_.authority = {};
+  if (contexts.link != nullptr) {
+    facts_.client = contexts.link->certificate();
+    facts_.authority = contexts.link->authority();
+  }
+  if (contexts.ports != nullptr) {
+    facts_.server = contexts.ports->certificate();
+    facts_.authority = contexts.ports->authority();
+  }
+}
+
+std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
+  TlsContexts contexts;
+  std::string files = DescribeFiles(options);  // before they are read: none is overlooked
+  std::string error = Make(options, has_port, &contexts);
+  if (error.empty()) Take(contexts, std::move(files));
+  return error;
+}
+
+void TlsSettings::Reload(const ServerOptions& options, bool has_port) {
+  if (!has_port && !options.tls_replication) return;
+  TlsContexts contexts;
+  std::string files;
+  std::string error;
+  const bool has_run = helio::RunBlocking([&] {
+    files = DescribeFiles(options);
+    if (files == files_) return;
+    error = Make(options, has_port, &contexts);
+    if (error.empty()) error = FindExpired(contexts);
+  });
+  if (!has_run || files == files_) return;  // the next call finds it
+  if (error.empty()) {
+    Take(contexts, std::move(files));
+    const std::lock_guard guard(mutex_);
+    ++facts_.reloads;
+    LOG(INFO) << "TLS: the files have changed and are used from now on, the certificate of ports: "
+              << (facts_.server.is_there() ? facts_.server.serial : "none");
+    return;
+  }
+  if (failure_ == files + error) return;
+  failure_ = files + error;
+  LOG(WARNING) << "TLS: the files have changed and cannot be used, what was read before stays: "
+               << helio::LogText(error);
+  const std::lock_guard guard(mutex_);
+  ++facts_.reload_failures;
+}
+
+TlsFacts TlsSettings::Facts() const {
+  const std::lock_guard guard(mutex_);
+  return facts_;
 }
 
 }  // namespace dfly

@@ -2,10 +2,12 @@
 // What new connections of TLS use.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "helio/fibers/sync.h"
 #include "helio/net/tls.h"
 
 namespace dfly {
@@ -17,7 +19,16 @@ struct TlsContexts {
   std::shared_ptr<const helio::TlsContext> link;   // with the primary; null: it has no TLS
 };
 
-// Thread: the first Load on the main thread; the rest by Config, under its lock.
+// What INFO tells of them.
+struct TlsFacts {
+  helio::TlsCertificate server;  // of the ports
+  helio::TlsCertificate client;  // for the link with the primary
+  helio::TlsCertificate authority;
+  uint64_t reloads = 0;  // that tls-auto-reload-interval has made
+  uint64_t reload_failures = 0;
+};
+
+// Thread: the first Load on the main thread; the rest by Config, under its lock. Facts: any.
 // Each worker and the link with the primary have their own pointers to these contexts. Connections
 // keep the one that they began with.
 class TlsSettings {
@@ -31,8 +42,22 @@ class TlsSettings {
   // that has TLS (`has_port`) the options of ports may be incomplete, as in Redis. Suspends.
   [[nodiscard]] std::string Load(const ServerOptions& options, bool has_port);
 
+  // Reads the files again, if any is another one than when they were read. What cannot be used,
+  // like a new certificate with an old key, or one that has expired, is not taken: the log says so
+  // once, and it is tried again in the next call. From a fiber. Suspends.
+  void Reload(const ServerOptions& options, bool has_port);
+
+  TlsFacts Facts() const;
+
  private:
+  std::string Make(const ServerOptions& options, bool has_port, TlsContexts* contexts) const;
+  void Take(const TlsContexts& contexts, std::string files);
+
   const TakeFn take_;
+  std::string files_;    // DescribeFiles of what is used
+  std::string failure_;  // of the last Reload
+  mutable helio::Mutex mutex_;
+  TlsFacts facts_;  // guarded by mutex_
 };
 
 }  // namespace dfly

@@ -11,6 +11,7 @@
 #include "commands/table/lookup.h"
 #include "commands/table/rows.h"
 #include "engine/hops/coordinator.h"
+#include "engine/hops/shard_set.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/io/blocking_pool.h"
@@ -55,12 +56,15 @@ void ReplySelector(const AclSelector& selector, ReplySink& reply) {
   reply.Bulk(selector.keys());
   reply.Bulk("channels");
   reply.Bulk(selector.channels());
+  if (selector.has_all_dbs()) return;  // else it is as in Redis
+  reply.Bulk("databases");
+  reply.Bulk(selector.databases());
 }
 
 void GetUser(Session& session, Args args, ReplySink& reply) {
   const AclUserRef user = session.server.acl->Find(args[2]);
   if (user == nullptr) return reply.Null();
-  reply.Map(6);
+  reply.Map(user->selectors().front().has_all_dbs() ? 6 : 7);
   reply.Bulk("flags");
   std::vector<std::string_view> flags = {user->is_on() ? "on" : "off"};
   if (user->has_nopass()) flags.push_back("nopass");
@@ -75,7 +79,7 @@ void GetUser(Session& session, Args args, ReplySink& reply) {
   const auto others = std::span(user->selectors()).subspan(1);
   reply.Array(others.size());
   for (const AclSelector& selector : others) {
-    reply.Map(3);
+    reply.Map(selector.has_all_dbs() ? 3 : 4);
     ReplySelector(selector, reply);
   }
 }
@@ -121,7 +125,8 @@ void DryRun(Session& session, Args args, ReplySink& reply) {
   }
   if (!found.is_found()) return reply.Error(found.Error(inner));
   const Command* const command = found.row;
-  const AclVerdict verdict = user->Check(*command, inner);
+  const AclVerdict verdict =
+      user->Check(*command, inner, {session.db_index, session.server.shards->db_count()});
   if (!verdict.is_denied()) return reply.Ok();
   reply.Bulk(DescribeDenial(verdict, user->name(), *command, inner));
 }

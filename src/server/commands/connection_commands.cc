@@ -82,7 +82,11 @@ void Reset(Session& session, Args, ReplySink& reply) {
 // Null: it may not, which is logged.
 AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
   AclUserRef found = session.server.acl->LogIn(user, password);
-  if (found == nullptr) Users::Here().LogFailedLogin(session, user);
+  if (found == nullptr) {
+    Users::Here().LogFailedLogin(session, user);
+  } else {
+    Users::Here().LogLogin(session, user);
+  }
   return found;
 }
 

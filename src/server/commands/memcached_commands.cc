@@ -65,6 +65,7 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
   }
   Users::Here().Become(session, user);
+  Users::Here().LogLogin(session, name);
   reply.Raw("STORED\r\n");
 }
 

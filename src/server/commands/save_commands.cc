@@ -31,22 +31,45 @@ std::optional<SnapshotFormat> FormatOfWord(std::string_view word) {
   return std::nullopt;
 }
 
-// SAVE [RDB|DF]. Only this client waits.
-void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  std::optional<SnapshotFormat> format;
-  if (args.size() == 2) {
-    format = FormatOfWord(args[1]);
-    if (!format) return reply.Error(kErrSyntax);
+// [RDB|DF] [TO name], and [SCHEDULE] if `is_scheduled` is there. Behind RDB or DF a name may stand
+// alone. Empty, or an error reply.
+std::string ReadTarget(Args args, SaveTarget* target, bool* is_scheduled) {
+  for (size_t i = 1; i < args.size(); ++i) {
+    const std::string_view word = args[i];
+    const bool has_next = i + 1 < args.size();
+    if (is_scheduled != nullptr && IsWord(word, "schedule") && !*is_scheduled) {
+      *is_scheduled = true;
+    } else if (!target->format && FormatOfWord(word)) {
+      target->format = FormatOfWord(word);
+    } else if (target->name.empty() && IsWord(word, "to") && has_next) {
+      target->name = args[++i];
+      const std::string error = CheckSnapshotName(target->name);
+      if (!error.empty()) return fmt::format("ERR {}", error);
+    } else if (target->name.empty() && target->format && !FormatOfWord(word) &&
+               !IsWord(word, "to") && !IsWord(word, "schedule")) {
+      target->name = word;
+      const std::string error = CheckSnapshotName(target->name);
+      if (!error.empty()) return fmt::format("ERR {}", error);
+    } else {
+      return std::string(kErrSyntax);
+    }
   }
+  return "";
+}
+
+// SAVE [RDB|DF] [TO name]. Only this client waits.
+void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  SaveTarget target;
+  std::string error = ReadTarget(args, &target, nullptr);
+  if (!error.empty()) return reply.Error(error);
   Persistence& persistence = Server::Here().persistence();
-  std::string error;
   bool is_saving = false;
   bool is_enabled = true;
   cx.shards().pool().at(0)->AwaitFiber("save", [&] {
     persistence.AwaitSaveAfterFlush();
     is_saving = persistence.is_saving();
     is_enabled = persistence.is_enabled();
-    if (!is_saving && is_enabled) error = persistence.Save(format);
+    if (!is_saving && is_enabled) error = persistence.Save(target);
   });
   if (!is_enabled) return reply.Error(kErrDisabled);
   if (is_saving) return reply.Error(kErrIsSaving);
@@ -54,26 +77,19 @@ void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
-// BGSAVE [SCHEDULE] [RDB|DF]. Nothing else hinders a save, so there is nothing to schedule it for.
-// It may be a part of an EXEC, so it waits for nothing.
+// BGSAVE [SCHEDULE] [RDB|DF] [TO name]. Nothing else hinders a save, so there is nothing to
+// schedule it for. It may be a part of an EXEC, so it waits for nothing.
 void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  std::optional<SnapshotFormat> format;
+  SaveTarget target;
   bool is_scheduled = false;
-  for (std::string_view word : args.from(1)) {
-    if (IsWord(word, "schedule") && !is_scheduled) {
-      is_scheduled = true;
-    } else if (!format && FormatOfWord(word)) {
-      format = FormatOfWord(word);
-    } else {
-      return reply.Error(kErrSyntax);
-    }
-  }
+  const std::string error = ReadTarget(args, &target, &is_scheduled);
+  if (!error.empty()) return reply.Error(error);
   Persistence& persistence = Server::Here().persistence();
   auto started = Persistence::Start::kDisabled;
   bool is_behind_log_base = false;
   cx.shards().pool().at(0)->AwaitFiber("bgsave", [&] {
     is_behind_log_base = persistence.is_saving_log_base();
-    started = persistence.StartSaveOfClient(format, is_scheduled);
+    started = persistence.StartSaveOfClient(target, is_scheduled);
   });
   switch (started) {
     case Persistence::Start::kStarted:

@@ -3,6 +3,7 @@
 
 #include "engine/hops/shard_set.h"
 #include "server/base/error_names.h"
+#include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 
 namespace dfly {
@@ -120,6 +121,17 @@ void CommandRunner::CountWaiting(const Command& row, Args args, const ReplySink&
     }
   }
   CountErrorsSince(errors_before, reply, row);
+  if (worker_.server.audit != nullptr) [[unlikely]]
+    Audit(caller != nullptr ? caller->session : nullptr, row, args, reply, errors_before);
+}
+
+void CommandRunner::Audit(const Session* session, const Command& row, Args args,
+                          const ReplySink& reply, uint64_t errors_before) {
+  AuditLog* const audit = worker_.server.audit.get();
+  if (audit == nullptr || !audit->Wants(row)) return;
+  if (session != nullptr && session->primary != nullptr) return;  // who did it is told there
+  const bool has_failed = reply.error_count() != errors_before;
+  audit->OnCommand(session, row, args, has_failed ? reply.last_error_code() : "");
 }
 
 void CommandRunner::NoteLong(const Command& row, Args args) {

@@ -341,7 +341,9 @@ void Execs::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
     const CallerScope scope(worker_.timer, {.session = &session});
+    const uint64_t errors_before = reply.error_count();
     runner_.RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
+    runner_.Audit(&session, command, args, reply, errors_before);
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;

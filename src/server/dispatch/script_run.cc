@@ -344,16 +344,9 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
 }
 
 bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) const {
-  const AclVerdict verdict = caller_->user->Check(command, args);
+  const AclVerdict verdict = caller_->user->Check(command, args, {db_index_, shards_.db_count()});
   if (!verdict.is_denied()) return true;
-  const bool is_for_command = verdict.denial == AclDenial::kCommand;
-  worker_.server.acl->log().Add(
-      {.reason = ReasonOf(verdict.denial),
-       .context = AclContext::kLua,
-       .object = std::string(is_for_command ? command.full_name : args[verdict.argument]),
-       .user = caller_->user->name(),
-       .client = caller_->client},
-      helio::UnixMillis());
+  Users::Here().LogScriptDenial(verdict, *caller_, command, args);
   reply.Error(ScriptDenialError(verdict, caller_->user->name(), command));
   return false;
 }
@@ -414,7 +407,8 @@ void ScriptRun::OnSlice(uint64_t now_ns) {
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
   const Lookup found = Find(worker_.server.commands, args);
   if (!found.is_found()) return {};
-  return caller_ == nullptr || !caller_->user->Check(*found.row, args).is_denied();
+  return caller_ == nullptr ||
+         !caller_->user->Check(*found.row, args, {db_index_, shards_.db_count()}).is_denied();
 }
 
 void ScriptRun::CountHop(size_t messages) {

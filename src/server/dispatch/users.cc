@@ -8,10 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "engine/hops/shard_set.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
 #include "helio/net/address.h"
 #include "server/acl/acl_store.h"
+#include "server/clients/audit_log.h"
 #include "server/clients/client_info.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -21,6 +25,13 @@
 namespace dfly {
 
 namespace {
+
+// What the client is logging in by.
+std::string_view WayOf(const Session& session) {
+  if (session.connection.is_http()) return "HTTP";
+  if (session.is_memcached) return "memcached";
+  return session.last_command->name == "hello" ? "HELLO" : "AUTH";
+}
 
 std::string ClientText(const Session& session) {
   std::string text = FormatClient(InfoOfClient(session, helio::MonotonicNanos()));
@@ -92,7 +103,8 @@ void Users::Refresh(Session& session) {
   ClientWait* const blocked = session.blocked;
   if (blocked == nullptr || !blocked->waits()) return;
   const Command& command = *session.last_command;
-  const AclVerdict verdict = session.user.acl->Check(command, blocked->args());
+  const AclVerdict verdict = session.user.acl->Check(
+      command, blocked->args(), {session.db_index, server_.shards->db_count()});
   if (!verdict.is_denied()) return;
   LogDenial(verdict, session, command, blocked->args());
   blocked->Deny(DenialError(verdict, session.user.name, command));
@@ -110,27 +122,75 @@ void Users::CloseDenied(Session& session) {
 void Users::LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
                       Args args, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
-  server_.acl->log().Add(
-      {.reason = ReasonOf(verdict.denial),
-       .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
-       .object = std::string(verdict.denial == AclDenial::kCommand ? command.full_name
-                                                                   : args[verdict.argument]),
-       .user = user.empty() ? session.user.name : std::string(user),
-       .client = ClientText(session)},
-      helio::UnixMillis());
-}
-
-void Users::LogFailedLogin(const Session& session, std::string_view user) {
-  const bool in_multi = session.multi != nullptr || session.executing != nullptr;
-  const std::string_view object = session.connection.is_http()            ? "HTTP"
-                                  : session.last_command->name == "hello" ? "HELLO"
-                                                                          : "AUTH";
-  server_.acl->log().Add({.reason = "auth",
+  if (user.empty()) user = session.user.name;
+  const std::string_view object =
+      verdict.denial == AclDenial::kCommand ? command.full_name : args[verdict.argument];
+  server_.acl->log().Add({.reason = ReasonOf(verdict.denial),
                           .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
                           .object = std::string(object),
                           .user = std::string(user),
                           .client = ClientText(session)},
                          helio::UnixMillis());
+  if (server_.audit == nullptr) return;
+  server_.audit->OnDenied(&session, user, "", command, ReasonOf(verdict.denial), object);
+}
+
+void Users::LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller,
+                            const Command& command, Args args) {
+  const std::string_view object =
+      verdict.denial == AclDenial::kCommand ? command.full_name : args[verdict.argument];
+  server_.acl->log().Add({.reason = ReasonOf(verdict.denial),
+                          .context = AclContext::kLua,
+                          .object = std::string(object),
+                          .user = caller.user->name(),
+                          .client = caller.client},
+                         helio::UnixMillis());
+  if (server_.audit == nullptr) return;
+  server_.audit->OnDenied(nullptr, caller.user->name(), caller.client, command,
+                          ReasonOf(verdict.denial), object);
+}
+
+void Users::LogFailedLogin(const Session& session, std::string_view user) {
+  const bool in_multi = session.multi != nullptr || session.executing != nullptr;
+  const std::string_view way = WayOf(session);
+  server_.acl->log().Add({.reason = "auth",
+                          .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
+                          .object = std::string(session.is_memcached ? "AUTH" : way),
+                          .user = std::string(user),
+                          .client = ClientText(session)},
+                         helio::UnixMillis());
+  if (server_.audit != nullptr) server_.audit->OnLogin(session, user, way, false);
+}
+
+void Users::LogLogin(const Session& session, std::string_view user) {
+  if (server_.audit != nullptr) server_.audit->OnLogin(session, user, WayOf(session), true);
+}
+
+void Users::LogInByCertificate(Session& session, const helio::TlsSession& tls) {
+  const CertificateUser from = server_.settings.certificate_user.load(std::memory_order_relaxed);
+  if (from == CertificateUser::kOff || !tls.has_peer_certificate()) return;
+  const std::vector<std::string> names =
+      tls.PeerNames(from == CertificateUser::kCommonName ? helio::TlsNameField::kCommonName
+                                                         : helio::TlsNameField::kUri);
+  for (const std::string& name : names) {
+    const AclUserRef user = server_.acl->Find(name);
+    if (user == nullptr || !user->is_on()) continue;
+    Become(session, user);
+    if (server_.audit != nullptr) {
+      server_.audit->OnLogin(session, user->name(), "certificate", true);
+    }
+    VLOG(1) << "connection " << session.connection.id() << " is user "
+            << helio::LogText(user->name()) << " by its certificate";
+    return;
+  }
+  server_.acl->log().Add({.reason = "tls-cert",
+                          .object = "",
+                          .user = names.empty() ? "" : names.front(),
+                          .client = ClientText(session)},
+                         helio::UnixMillis());
+  if (server_.audit != nullptr) {
+    server_.audit->OnLogin(session, names.empty() ? "" : names.front(), "certificate", false);
+  }
 }
 
 AclCallerRef Users::CallerOf(Session& session) {
@@ -149,7 +209,8 @@ void Users::CheckMulti(const Session& session) {
     const Multi::Item& item = multi.items()[i];
     multi.ViewArgs(item, &args);
     if ((item.command->flags & kNoAuth) != 0) continue;
-    const AclVerdict verdict = session.user.acl->Check(*item.command, args);
+    const AclVerdict verdict =
+        session.user.acl->Check(*item.command, args, {item.db_index, server_.shards->db_count()});
     if (!verdict.is_denied()) continue;
     multi.Deny(i, verdict.denial);
     LogDenial(verdict, session, *item.command, args);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "commands/table/command_table.h"
+#include "helio/net/tls.h"
 #include "server/acl/acl_user.h"
 #include "server/base/per_thread.h"
 #include "server/care/owned_timer.h"
@@ -35,10 +36,19 @@ class Users : public PerThread<Users> {
   // A client from another machine may not come in, as nothing asks for a password.
   bool IsRefusedByProtectedMode(const Session& session) const;
 
+  // tls-auth-clients-user: the client becomes the user that its certificate names, if there is such
+  // a one, and it is on.
+  void LogInByCertificate(Session& session, const helio::TlsSession& tls);
+
   // For ACL LOG. `user`: empty if it is the session's.
   void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
                  Args args, std::string_view user = {});
+  // The same of a script that `caller` runs.
+  void LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller, const Command& command,
+                       Args args);
   void LogFailedLogin(const Session& session, std::string_view user);
+  // For the audit log: it has logged in by what it runs.
+  void LogLogin(const Session& session, std::string_view user);
   // For whom the session's scripts run; null: for somebody who may do everything.
   AclCallerRef CallerOf(Session& session);
   // What of the MULTI its user may not do any more gets an error (Multi::Item::denial).

@@ -191,7 +191,10 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
   if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
     AclVerdict verdict;
-    if (session.user.acl != nullptr) verdict = session.user.acl->Check(command, args);
+    if (session.user.acl != nullptr) {
+      const int db = session.multi != nullptr ? session.multi->db_index() : session.db_index;
+      verdict = session.user.acl->Check(command, args, {db, shards_.db_count()});
+    }
     if (!session.user.is_authenticated || verdict.is_denied()) {
       if (&command != exec_) AbortMulti(session);
       if (!session.user.is_authenticated) {
@@ -587,18 +590,22 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
       case Action::kQueued:
         writer_.Status("QUEUED");
         break;
-      case Action::kSession:
+      case Action::kSession: {
         in_place->reset();  // it may ask the shard
+        const uint64_t errors_before = writer_.error_count();
         runner_.RunCounted<CommandRunner::Timing::kSampled>(
             *noted.command, args, writer_, [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
+        if (server_.audit != nullptr) [[unlikely]]
+          runner_.Audit(&session, *noted.command, args, writer_, errors_before);
         client_limiter_.Recount(session);
         // CLIENT REPLY ON is answered itself.
         if (session.reply_mode == ReplyMode::kOn && mode_before != ReplyMode::kOn) {
           drop_reply = false;
         }
         break;
+      }
       case Action::kRefused:
         if (noted.refusal->verdict.is_denied()) {
           users_.LogDenial(noted.refusal->verdict, session, *noted.command, args);

@@ -132,6 +132,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
+  void OnTlsEstablished(Connection* connection, const helio::TlsSession& tls) override;
   void OnRecvStopped(Connection* connection) override;
   void OnClosing(Connection* connection) override;
   void OnClosed(Connection* connection) override;
@@ -246,7 +247,6 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void Drop() override {}
   bool is_empty() const override { return true; }
   void ReleaseScratch() override;
-
   void OnMemcachedFlush();
 
   WorkerState state_;

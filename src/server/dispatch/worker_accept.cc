@@ -36,6 +36,11 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   }
 }
 
+void Worker::OnTlsEstablished(Connection* connection, const helio::TlsSession& tls) {
+  Session& session = SessionOf(connection);
+  if (session.primary == nullptr) users_.LogInByCertificate(session, tls);
+}
+
 void Worker::AddInnerConnection(int fd, const Session& on_behalf, const AclUserRef& user) {
   server_.connections.OnInner(index(), on_behalf.user.is_admin);
   Session& session =

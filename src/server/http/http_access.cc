@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "commands/table/lookup.h"
+#include "engine/hops/shard_set.h"
 #include "facade/replies/error_texts.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
@@ -63,7 +64,11 @@ HttpAsker AskerOf(Session& session, const HttpQuery& query) {
   if (colon == std::string_view::npos) return asker;
   const std::string_view name = colon == 0 ? AclStore::kDefaultName : both.substr(0, colon);
   asker.user = acl.LogIn(name, both.substr(colon + 1));
-  if (asker.user == nullptr) Users::Here().LogFailedLogin(session, name);
+  if (asker.user == nullptr) {
+    Users::Here().LogFailedLogin(session, name);
+  } else {
+    Users::Here().LogLogin(session, name);
+  }
   return asker;
 }
 
@@ -79,7 +84,8 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
   }
   const Command* const command =
       FindFrom(*session.server.commands.FindByName(args.name()), args).row;
-  const AclVerdict verdict = asker.user->Check(*command, args);
+  const AclVerdict verdict =
+      asker.user->Check(*command, args, {session.db_index, session.server.shards->db_count()});
   const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.user.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};
   if (verdict.is_denied()) {

@@ -19,6 +19,7 @@
 #include "server/acl/acl_store.h"
 #include "server/base/error_names.h"
 #include "server/base/machine.h"
+#include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
@@ -248,6 +249,14 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   facts->is_supervised = getenv("NOTIFY_SOCKET") != nullptr;
   facts->listeners = Server::Here().DescribeListeners();
   facts->tcp_port = server.port != 0 ? server.port : server.tls_port;
+  facts->tls = Server::Here().tls().Facts();
+  if (server.audit != nullptr) {
+    const LineWriter& audit = server.audit->writer();
+    facts->has_audit_log = true;
+    facts->is_audit_ok = audit.is_ok();
+    facts->audit_lines = audit.written();
+    facts->lost_audit_lines = audit.dropped();
+  }
   facts->now_us = helio::UnixMicros();
   facts->start_s = server.start_time_ms / 1000;
   const int64_t uptime_ms = facts->now_us / 1000 - server.start_time_ms;

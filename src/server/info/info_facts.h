@@ -22,6 +22,7 @@
 #include "server/acl/acl_log.h"
 #include "server/care/held_locks.h"
 #include "server/care/thread_rates.h"
+#include "server/clients/tls_settings.h"
 #include "server/clients/tracking_state.h"
 #include "server/meters/append_log_facts.h"
 #include "server/meters/latency_histogram.h"
@@ -172,6 +173,12 @@ struct InfoFacts {
   double cpu_user_children_s = 0;
   double cpu_sys_thread_s = 0;  // of the thread that answers
   double cpu_user_thread_s = 0;
+
+  TlsFacts tls;
+  bool has_audit_log = false;
+  bool is_audit_ok = false;
+  uint64_t audit_lines = 0;
+  uint64_t lost_audit_lines = 0;
 
   // Clients
   uint64_t clients = 0;

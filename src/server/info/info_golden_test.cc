@@ -28,6 +28,15 @@ void FillProcess(InfoFacts* facts) {
   facts->config_file = "/etc/dragonfly.conf";
   facts->is_supervised = true;
   facts->process_id = 1001;
+  facts->tls = {.server = {.serial = "01A2", .expire_time = 1'000'001},
+                .client = {.serial = "03B4", .expire_time = 1'000'002},
+                .authority = {.serial = "05C6", .expire_time = 1'000'003},
+                .reloads = 1004,
+                .reload_failures = 1005};
+  facts->has_audit_log = true;
+  facts->is_audit_ok = true;
+  facts->audit_lines = 1034;
+  facts->lost_audit_lines = 1035;
   facts->tcp_port = 1002;
   facts->now_us = 1'700'000'123'456'789;
   facts->start_s = 1'699'000'003;
@@ -59,7 +68,7 @@ void FillProcess(InfoFacts* facts) {
   facts->allocator = "mimalloc-212";
   facts->rejected_connections = 1026;
   facts->forgotten_scripts = 1027;
-  facts->acl_refusals = {1028, 1029, 1030, 1031};
+  facts->acl_refusals = {1028, 1029, 1030, 1031, 1033, 1036};
   facts->listeners = {"name=tcp,bind=*,port=1002", "name=unix,bind=/run/dragonfly.sock"};
   facts->evicted_clients = 1032;
   facts->cpu_sys_s = 33.125;
@@ -87,6 +96,11 @@ void FillProcess(InfoFacts* facts) {
                                         .buffered_bytes_max = 1113},
                         .last_error = "No space left on device",
                         .last_file = "/data/dump-0001.dfs",
+                        .after_save = {.is_running = true,
+                                       .runs = 1125,
+                                       .failures = 1126,
+                                       .last_status = 1127,
+                                       .skipped = 1128},
                         .current_keys = 1114,
                         .current_keys_total = 1115,
                         .load_start_s = 1'700'000'101,

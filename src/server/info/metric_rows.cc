@@ -20,6 +20,7 @@ std::string_view NameOf(MetricType type) {
 std::span<const InfoSection> InfoSections() {
   static const std::array kSections = {
       InfoSection{"server", "Server", true, ServerRows()},
+      InfoSection{"tls", "TLS", false, TlsRows()},
       InfoSection{"clients", "Clients", true, ClientsRows()},
       InfoSection{"memory", "Memory", true, MemoryRows()},
       InfoSection{"persistence", "Persistence", true, PersistenceRows()},

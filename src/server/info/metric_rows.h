@@ -142,6 +142,7 @@ MetricValue Always(const InfoFacts&) {
 // --- The rows of each section ---
 
 std::span<const MetricRow> ServerRows();
+std::span<const MetricRow> TlsRows();
 std::span<const MetricRow> ClientsRows();
 std::span<const MetricRow> MemoryRows();
 std::span<const MetricRow> PersistenceRows();

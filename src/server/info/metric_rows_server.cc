@@ -118,6 +118,81 @@ constexpr MetricRow kServer[] = {
      .value = Of<&InfoFacts::shards>},
 };
 
+using Certificate = helio::TlsCertificate TlsFacts::*;
+
+template <Certificate kCertificate>
+MetricValue SerialOf(const InfoFacts& facts) {
+  const helio::TlsCertificate& it = facts.tls.*kCertificate;
+  return it.is_there() ? it.serial : "none";
+}
+
+// 0: there is none. Less: for so long it is expired.
+template <Certificate kCertificate>
+MetricValue SecondsLeft(const InfoFacts& facts) {
+  const helio::TlsCertificate& it = facts.tls.*kCertificate;
+  return it.is_there() ? it.expire_time - facts.now_us / 1'000'000 : 0;
+}
+
+template <Certificate kCertificate>
+MetricValue ExpireTime(const InfoFacts& facts) {
+  const helio::TlsCertificate& it = facts.tls.*kCertificate;
+  return it.is_there() ? MetricValue(it.expire_time) : MetricValue();
+}
+
+constexpr MetricRow kTls[] = {
+    {.info = "tls_server_cert_serial",
+     .help = "Serial number of the certificate of the ports, or `none`.",
+     .value = SerialOf<&TlsFacts::server>},
+    {.info = "tls_server_cert_expires_in_seconds",
+     .help = "How long it is valid; negative: it has expired; 0: there is none.",
+     .value = SecondsLeft<&TlsFacts::server>},
+    {.info = "tls_client_cert_serial",
+     .help = "The same for the one that the primary gets to see.",
+     .value = SerialOf<&TlsFacts::client>},
+    {.info = "tls_client_cert_expires_in_seconds",
+     .help = "How long that one is valid.",
+     .value = SecondsLeft<&TlsFacts::client>},
+    {.info = "tls_ca_cert_serial",
+     .help = "Of those who may sign certificates, the one that expires first.",
+     .value = SerialOf<&TlsFacts::authority>},
+    {.info = "tls_ca_cert_expires_in_seconds",
+     .help = "How long that one is valid.",
+     .value = SecondsLeft<&TlsFacts::authority>},
+    {.prom = "tls_certificate_expire_time_seconds",
+     .label = "certificate",
+     .label_value = "server",
+     .unit = MetricUnit::kSeconds,
+     .place = 230,
+     .help = "Unix time at which a certificate expires; 0: there is none.",
+     .value = ExpireTime<&TlsFacts::server>},
+    {.prom = "tls_certificate_expire_time_seconds",
+     .label = "certificate",
+     .label_value = "client",
+     .unit = MetricUnit::kSeconds,
+     .place = 231,
+     .help = "The same of the one for the primary.",
+     .value = ExpireTime<&TlsFacts::client>},
+    {.prom = "tls_certificate_expire_time_seconds",
+     .label = "certificate",
+     .label_value = "ca",
+     .unit = MetricUnit::kSeconds,
+     .place = 232,
+     .help = "The same of those who may sign.",
+     .value = ExpireTime<&TlsFacts::authority>},
+    {.info = "tls_auto_reloads",
+     .prom = "tls_auto_reloads_total",
+     .type = MetricType::kCounter,
+     .place = 233,
+     .help = "Files of TLS that had changed and were read again, by `tls-auto-reload-interval`.",
+     .value = Of<[](const InfoFacts& f) { return f.tls.reloads; }>},
+    {.info = "tls_auto_reload_failures",
+     .prom = "tls_auto_reload_failures_total",
+     .type = MetricType::kCounter,
+     .place = 234,
+     .help = "Changed files that could not be used.",
+     .value = Of<[](const InfoFacts& f) { return f.tls.reload_failures; }>},
+};
+
 constexpr MetricRow kClients[] = {
     {.info = "connected_clients",
      .prom = "connected_clients",
@@ -175,6 +250,7 @@ constexpr MetricRow kClients[] = {
 }  // namespace
 
 std::span<const MetricRow> ServerRows() { return kServer; }
+std::span<const MetricRow> TlsRows() { return kTls; }
 std::span<const MetricRow> ClientsRows() { return kClients; }
 
 }  // namespace dfly

@@ -46,6 +46,12 @@ uint64_t CallsOf(const InfoFacts& facts, const std::string& command) {
 
 constexpr std::string_view kNotApart = "Always 0: it is not counted apart.";
 
+// Nothing without an audit log.
+template <auto kMember>
+MetricValue Audited(const InfoFacts& facts) {
+  return facts.has_audit_log ? ToValue(facts.*kMember) : MetricValue();
+}
+
 constexpr MetricRow kStats[] = {
     {.info = "total_connections_received",
      .prom = "connections_received_total",
@@ -377,6 +383,30 @@ constexpr MetricRow kStats[] = {
      .type = MetricType::kCounter,
      .help = "Channels that a user may not use.",
      .value = Of<[](const InfoFacts& f) { return f.acl_refusals[3]; }>},
+    {.info = "acl_access_denied_tls_cert",
+     .type = MetricType::kCounter,
+     .help = "Certificates of clients that name no user (`tls-auth-clients-user`).",
+     .value = Of<[](const InfoFacts& f) { return f.acl_refusals[4]; }>},
+    {.info = "acl_access_denied_db",
+     .type = MetricType::kCounter,
+     .help = "Databases that a user may not use.",
+     .value = Of<[](const InfoFacts& f) { return f.acl_refusals[5]; }>},
+    {.info = "audit_log_lines",
+     .prom = "audit_log_lines_total",
+     .type = MetricType::kCounter,
+     .place = 235,
+     .help = "Lines that `--audit_log` has got; there only with one.",
+     .value = Audited<&InfoFacts::audit_lines>},
+    {.info = "audit_log_lost_lines",
+     .prom = "audit_log_lost_lines_total",
+     .type = MetricType::kCounter,
+     .place = 236,
+     .help = "Lines that it has lost: the disk is full, or too slow.",
+     .value = Audited<&InfoFacts::lost_audit_lines>},
+    {.info = "audit_log_status",
+     .unit = MetricUnit::kOk,
+     .help = "Whether the last write to it has succeeded.",
+     .value = Audited<&InfoFacts::is_audit_ok>},
     {.info = "client_query_buffer_limit_disconnections",
      .prom = "client_limit_disconnections_total",
      .label = "limit",
@@ -395,7 +425,7 @@ constexpr MetricRow kStats[] = {
      .prom_help = "Clients that were ended for a limit.",
      .value = Of<&ThreadNow::output_disconnections>},
 };
-static_assert(kAclRefusals == 4);
+static_assert(kAclRefusals == 6);
 
 }  // namespace
 

@@ -15,11 +15,12 @@ constexpr size_t kArgsMax = 32;
 constexpr size_t kBytesMax = 128;
 
 bool IsSecretSetting(std::string_view name) {
-  constexpr std::string_view kSecret[] = {"masteruser",        "masterauth",
-                                          "requirepass",       "tls-key-file-pass",
-                                          "tls_key_file_pass", "tls-client-key-file-pass"};
+  constexpr std::string_view kSecret[] = {"masteruser", "masterauth", "requirepass",
+                                          "tls-key-file-pass", "tls-client-key-file-pass"};
+  std::string dashed(name);
+  std::replace(dashed.begin(), dashed.end(), '_', '-');  // CONFIG knows both
   return std::any_of(std::begin(kSecret), std::end(kSecret),
-                     [name](std::string_view secret) { return IsWord(name, secret); });
+                     [&dashed](std::string_view secret) { return IsWord(dashed, secret); });
 }
 
 // The arguments that follow the word at `from` or behind it, up to `count` of them.

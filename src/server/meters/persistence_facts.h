@@ -9,6 +9,16 @@
 
 namespace dfly {
 
+// Of --after_save_command.
+struct AfterSaveFacts {
+  bool is_running = false;
+  uint64_t runs = 0;      // that have ended
+  uint64_t failures = 0;  // with another status than 0, by a signal, or it could not begin
+  // Of the last one: its exit status; 128 + the number of a signal; -1: it could not begin.
+  int64_t last_status = 0;
+  uint64_t skipped = 0;  // files, as too many waited
+};
+
 struct PersistenceFacts {
   bool is_loading = false;
   bool is_async_loading = false;  // while clients see the data that there is
@@ -24,6 +34,7 @@ struct PersistenceFacts {
   ShardSnapshotStats last_shards;
   std::string last_error;
   std::string last_file;
+  AfterSaveFacts after_save;
   uint64_t current_keys = 0;
   uint64_t current_keys_total = 0;
   // Loading

@@ -13,7 +13,9 @@
 #include <fstream>
 
 #include "server/base/file_text.h"
+#include "server/base/words.h"
 #include "server/options/directives.h"
+#include "server/options/foreign_flags.h"
 #include "server/options/redis_conf.h"
 
 namespace dfly {
@@ -101,7 +103,7 @@ std::string ReadEnvironment(std::span<const std::string_view> environment, FlagS
     const std::string_view name =
         variable.substr(kEnvironmentPrefix.size(), equals - kEnvironmentPrefix.size());
     const std::string where(variable.substr(0, equals));
-    if (!IsServerFlag(FlagName(name)) && !IsDirective(name)) {
+    if (!IsServerFlag(FlagName(name)) && !IsDirective(name) && FindForeignFlag(name) == nullptr) {
       flags->Warn(fmt::format("the environment's {} names no flag, and is ignored", where));
       continue;
     }
@@ -134,9 +136,62 @@ bool IsBoolFlag(const std::string& name) {
 bool IsKnownOption(std::string_view argument) {
   const std::string name = FlagName(argument.substr(2, argument.find_first_of("= ") - 2));
   const auto is_known = [](const std::string& name) {
-    return IsServerFlag(name) || IsDirective(name) || name == "flagfile";
+    return IsServerFlag(name) || IsDirective(name) || name == "flagfile" ||
+           FindForeignFlag(name) != nullptr;
   };
   return is_known(name) || (name.starts_with("no") && is_known(name.substr(2)));
+}
+
+std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags);
+
+// A comma between the names of files. A line of one is a flag; what does not begin with a dash
+// names programs, in gflags, and is skipped.
+std::string ReadFlagFiles(std::string_view names, FlagSetter* flags) {
+  while (!names.empty()) {
+    const std::string name(names.substr(0, names.find(',')));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    std::ifstream file(name);
+    if (!file) return fmt::format("--flagfile: cannot read {}: {}", name, strerror(errno));
+    int number = 0;
+    for (std::string text; std::getline(file, text);) {
+      ++number;
+      std::string_view line = text;
+      while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r')) {
+        line.remove_suffix(1);
+      }
+      line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+      if (!line.starts_with('-')) continue;
+      const std::string option(line);
+      std::span<const std::string> rest(&option, 1);
+      const std::string error = ReadOption(&rest, flags);
+      if (!error.empty()) return fmt::format("{}:{}: {}", name, number, error);
+    }
+  }
+  return "";
+}
+
+bool WantsUnknownIgnored(std::span<const std::string> arguments,
+                         std::span<const std::string_view> environment) {
+  const auto is_on = [](std::string_view text) {
+    const std::string value = LowerCase(text.substr(std::min(text.find('=') + 1, text.size())));
+    return text.find('=') == std::string_view::npos || value == "true" || value == "yes" ||
+           value == "1";
+  };
+  const auto is_flag = [](std::string_view text) {
+    return FlagName(text.substr(0, text.find('='))) == "ignore_unknown_flags";
+  };
+  bool wants = false;
+  for (std::string_view variable : environment) {
+    if (!variable.starts_with(kEnvironmentPrefix)) continue;
+    variable.remove_prefix(kEnvironmentPrefix.size());
+    if (is_flag(LowerCase(variable))) wants = is_on(variable);
+  }
+  for (std::string_view argument : arguments) {
+    if (!argument.starts_with('-')) continue;
+    argument.remove_prefix(std::min(argument.find_first_not_of('-'), argument.size()));
+    if (is_flag(argument)) wants = is_on(argument);
+  }
+  return wants;
 }
 
 // One option and its values: `arguments` begins with it. Empty, or an error; takes what it used off
@@ -175,10 +230,7 @@ std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flag
   }
   if (FlagName(name) == "flagfile") {
     if (values.size() != 1) return "'--flagfile' needs the path of a file";
-    std::ifstream file(values[0]);
-    if (!file) return fmt::format("--flagfile: cannot read {}: {}", values[0], strerror(errno));
-    gflags::ReadFromFlagsFile(values[0], "dragonfly", /*errors_are_fatal=*/true);
-    return "";
+    return ReadFlagFiles(values[0], flags);
   }
   // As "--save 60 1000" in one word, so "--bind '127.0.0.1 ::1'".
   const std::string error = flags->Set(name, values, "the command line", /*is_file=*/false);
@@ -190,6 +242,7 @@ std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flag
 std::string ReadArguments(std::span<const std::string> arguments,
                           std::span<const std::string_view> environment, Arguments* out) {
   FlagSetter flags;
+  if (WantsUnknownIgnored(arguments, environment)) flags.IgnoreUnknown();
   std::string error = ReadEnvironment(environment, &flags);
   flags.BeginSource();
   if (error.empty() && !arguments.empty() && !IsOption(arguments.front())) {

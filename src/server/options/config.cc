@@ -167,6 +167,11 @@ void Config::Note(std::string_view name, std::string_view value) {
   setting->was_set = true;
 }
 
+void Config::WithNow(const std::function<void(const ServerOptions& now)>& use) {
+  std::lock_guard lock(mutex_);
+  use(now_);
+}
+
 std::string Config::Rewrite(const std::string& path, const std::vector<std::string>* users) {
   if (path.empty()) return "ERR The server is running without a config file";
   std::lock_guard lock(mutex_);

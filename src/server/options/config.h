@@ -2,6 +2,7 @@
 // What CONFIG GET shows and CONFIG SET changes.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class Config {
   // A command has changed the setting (REPLICAOF): nothing follows from this. REQUIRES: it has a
   // slot, and the value is one.
   void Note(std::string_view name, std::string_view value);
+
+  // Calls `use` with the values of now, and no Set is under way meanwhile. Suspends as `use` does.
+  void WithNow(const std::function<void(const ServerOptions& now)>& use);
 
   // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
   // `may_set_protected`: also what leads to other files. REQUIRES: an even number.

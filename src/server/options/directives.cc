@@ -14,6 +14,7 @@
 #include "helio/base/logging.h"
 #include "server/base/units.h"
 #include "server/base/words.h"
+#include "server/options/foreign_flags.h"
 
 namespace dfly {
 
@@ -130,6 +131,13 @@ const std::string* KeptValue(const SettingRow& row) {
 std::string FlagSetter::Set(std::string_view name, std::span<const std::string> values,
                             std::string_view where, bool is_file) {
   const SettingRow* const row = FindSetting(name);
+  if (row != nullptr && row->has_flag() && !is_file && values.size() == 1) {
+    const std::string refusal = RefusalOfValue(name, values[0]);
+    if (!refusal.empty()) return refusal;
+    if (MeansNothing(name, values[0])) return "";
+    const std::string value = OwnFormOf(name, values[0]);
+    return SetFlag(FlagOf(*row), row, name, {&value, 1}, where);
+  }
   if (row != nullptr && row->has_flag()) return SetFlag(FlagOf(*row), row, name, values, where);
   const std::string flag = FlagName(name);
   if (IsServerFlag(flag)) return SetFlag(flag, nullptr, name, values, where);
@@ -143,6 +151,14 @@ std::string FlagSetter::Set(std::string_view name, std::span<const std::string> 
   }
   const RefusedDirective* const refused = FindRefused(name);
   if (refused == nullptr) {
+    const std::string value = values.empty() ? "true" : fmt::format("{}", fmt::join(values, " "));
+    if (!is_file && FindForeignFlag(flag) != nullptr) return SetForeign(flag, value, where);
+    const bool is_off = flag.starts_with("no") && FindForeignFlag(flag.substr(2)) != nullptr;
+    if (!is_file && is_off && values.empty()) return SetForeign(flag.substr(2), "false", where);
+    if (!is_file && ignores_unknown_) {
+      Warn(fmt::format("{}: there is no flag --{}, it is ignored", where, name));
+      return "";
+    }
     if (!is_file) return fmt::format("there is no flag --{}; --help lists the usual ones", name);
     Warn(fmt::format("{}: '{}' is unknown, and ignored", where, name));
     return "";
@@ -150,6 +166,19 @@ std::string FlagSetter::Set(std::string_view name, std::span<const std::string> 
   const std::string value = fmt::format("{}", fmt::join(values, " "));
   if (!refused->harmless.empty() && LowerCase(value) == refused->harmless) return "";
   return fmt::format("'{}' cannot be ignored, and {}", name, refused->why);
+}
+
+std::string FlagSetter::SetForeign(std::string_view name, std::string_view value,
+                                   std::string_view where) {
+  const ForeignAnswer answer = AnswerForeignFlag(*FindForeignFlag(name), value);
+  if (!answer.flag.empty()) {
+    return SetFlag(std::string(answer.flag), FindSetting(answer.flag), name, {&answer.value, 1},
+                   where);
+  }
+  if (!answer.warning.empty()) Warn(fmt::format("{}: --{}: {}", where, name, answer.warning));
+  if (answer.error.empty() || !ignores_unknown_) return answer.error;
+  Warn(fmt::format("{}: --{} is ignored: {}", where, name, answer.error));
+  return "";
 }
 
 std::string FlagSetter::SetFlag(const std::string& flag, const SettingRow* row,

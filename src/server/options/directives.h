@@ -34,6 +34,8 @@ class FlagSetter {
   // The source of what follows: lists (save, user, rename-command) begin anew in each. What stands
   // on the command line goes on with the file's, as in redis-server.
   void BeginSource() { begun_.clear(); }
+  // --ignore_unknown_flags: what would be an error, as there is no such flag, is a warning.
+  void IgnoreUnknown() { ignores_unknown_ = true; }
   // `values`: what stands behind the name. `is_file`: an unknown one is a warning only.
   // Empty, or an error without `where`.
   [[nodiscard]] std::string Set(std::string_view name, std::span<const std::string> values,
@@ -47,6 +49,9 @@ class FlagSetter {
   std::string SetFlag(const std::string& flag, const SettingRow* row, std::string_view name,
                       std::span<const std::string> values, std::string_view where);
 
+  std::string SetForeign(std::string_view name, std::string_view value, std::string_view where);
+
+  bool ignores_unknown_ = false;
   std::vector<const SettingRow*> begun_;  // lists that this source has begun
   std::vector<std::string> warnings_;
 };

@@ -22,6 +22,7 @@
 #include "server/base/stop_rule.h"
 #include "server/options/output_limits.h"
 #include "server/options/protected_action.h"
+#include "server/options/settings.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
 #include "storage/log/log_policy.h"
@@ -71,6 +72,7 @@ struct PersistenceOptions {
   int level = 0;                    // of kZstd
   bool compresses_strings = false;  // rdbcompression
   bool stops_writes_on_error = false;
+  std::string after_save_command;  // a program and its arguments; empty: none
 
   // Tests have others of these.
   FileLayer* files = &SystemFiles();
@@ -184,9 +186,11 @@ struct ServerOptions {
   uint16_t tls_port = 0;           // 0: none
   helio::TlsOptions tls_options;
   TlsClientFiles tls_client;
-  bool tls_replication = false;  // the link with the primary has TLS
-  uint16_t memcached_port = 0;   // 0: none
-  uint16_t admin_port = 0;       // 0: none
+  uint64_t tls_reload_s = 0;  // tls-auto-reload-interval; 0: files are not looked at again
+  CertificateUser certificate_user = CertificateUser::kOff;  // tls-auth-clients-user
+  bool tls_replication = false;                              // the link with the primary has TLS
+  uint16_t memcached_port = 0;                               // 0: none
+  uint16_t admin_port = 0;                                   // 0: none
   std::vector<std::string> admin_binds;
   bool admin_nopass = false;
   bool no_tls_on_admin_port = false;  // although the main port has it
@@ -245,6 +249,10 @@ struct ServerOptions {
   std::string config_file;           // absolute; for CONFIG REWRITE. Empty: none
   std::string log_file;              // for CONFIG GET
   std::string log_level;
+  bool ignores_unknown_flags = false;  // ReadArguments has seen to it
+  std::string audit_log;               // a file; empty: none
+  uint64_t audit_buffer_limit = 0;
+  std::string log_format;  // for CONFIG GET; main sets it
   bool is_daemon = false;  // for CONFIG GET
   StopRule on_sigint;
   StopRule on_sigterm;

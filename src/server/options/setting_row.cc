@@ -69,13 +69,14 @@ std::string Canonical(const SettingRow& row, std::string_view text, std::string*
     case SettingKind::kMemory:
       return CanonicalMemory(row, text, error);
     case SettingKind::kChoice: {
-      std::string choice = LowerCase(text);
       const std::vector<std::string_view> choices = SplitWords(row.choices);
-      if (std::find(choices.begin(), choices.end(), choice) == choices.end()) {
-        *error =
-            fmt::format("argument(s) must be one of the following: {}", fmt::join(choices, ", "));
-      }
-      return choice;
+      const auto it = std::find_if(choices.begin(), choices.end(), [text](std::string_view choice) {
+        return LowerCase(choice) == LowerCase(text);
+      });
+      if (it != choices.end()) return std::string(*it);
+      *error =
+          fmt::format("argument(s) must be one of the following: {}", fmt::join(choices, ", "));
+      return std::string(text);
     }
   }
   return "";

@@ -7,6 +7,9 @@
 
 namespace dfly {
 
+// tls-auth-clients-user: where the certificate of a client has the name of its user.
+enum class CertificateUser : uint8_t { kOff, kCommonName, kUri };
+
 // Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
 // The rows of the settings give the first values (SettingRow::live).
 struct Settings {
@@ -52,7 +55,8 @@ struct Settings {
   std::atomic<uint64_t> slowlog_max_len{0};
   std::atomic<uint64_t> lock_warning_ms{0};     // 0: nobody is told
   std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
-  std::atomic<bool> scripts_may_debug{false};   // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<CertificateUser> certificate_user{CertificateUser::kOff};
+  std::atomic<bool> scripts_may_debug{false};  // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

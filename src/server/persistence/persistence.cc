@@ -44,7 +44,8 @@ Persistence::Persistence(ServerState* server, PersistenceOptions options)
       directory_(options_.directory),
       dbfilename_(options_.dbfilename),
       rules_(options_.rules),
-      cron_(Cron::Parse(options_.cron)) {
+      cron_(Cron::Parse(options_.cron)),
+      after_save_(options_.after_save_command) {
   facts_.last_save_s = helio::UnixMillis() / 1000;
   last_save_s_ = facts_.last_save_s;
   saves_at_end_ = has_rules() && is_enabled();
@@ -150,32 +151,33 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
 
 // ---------------------------------------------------------------------------------------- saving
 
-auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
+auto Persistence::StartSave(const SaveTarget& target) -> Start {
   if (!is_enabled()) return Start::kDisabled;
   if (is_saving()) return is_saving_log_base() ? Start::kIsSavingLogBase : Start::kIsSaving;
-  saving_ = NewSaving(format);
+  saving_ = NewSaving(target);
   saving_->is_in_background = true;
   helio::Fiber("bgsave", [this] { RunSave(nullptr); }).Detach();
   return Start::kStarted;
 }
 
-std::shared_ptr<Persistence::Saving> Persistence::NewSaving(
-    std::optional<SnapshotFormat> format) const {
+std::shared_ptr<Persistence::Saving> Persistence::NewSaving(const SaveTarget& target) const {
   auto saving = std::make_shared<Saving>();
-  saving->format = FormatFor(format);
+  saving->format = FormatFor(target);
+  saving->name = NameFor(target);
+  saving->is_back_up = saving->name != dbfilename_;
   return saving;
 }
 
-auto Persistence::StartSaveOfClient(std::optional<SnapshotFormat> format, bool is_scheduled)
-    -> Start {
+auto Persistence::StartSaveOfClient(const SaveTarget& target, bool is_scheduled) -> Start {
   if (is_enabled() && is_scheduled && is_saving_log_base()) {
-    next_ = FormatFor(format);
+    next_ = target;
     return Start::kStarted;
   }
-  if (!is_enabled() || !is_saving() || !saving_->is_after_flush) return StartSave(format);
+  if (!is_enabled() || !is_saving() || !saving_->is_after_flush) return StartSave(target);
   if (next_) return Start::kIsSaving;
-  if (saving_->has_cut || saving_->format != FormatFor(format)) {
-    next_ = FormatFor(format);
+  if (saving_->has_cut || saving_->format != FormatFor(target) ||
+      saving_->name != NameFor(target)) {
+    next_ = target;
   } else {
     saving_->is_after_flush = false;  // it will have all that there is now
   }
@@ -206,10 +208,10 @@ void Persistence::AwaitSaveAfterFlush() {
   }
 }
 
-std::string Persistence::Save(std::optional<SnapshotFormat> format) {
+std::string Persistence::Save(const SaveTarget& target) {
   if (!is_enabled()) return std::string(kIsDisabled);
   if (is_saving()) return std::string(kIsSaving);
-  saving_ = NewSaving(format);
+  saving_ = NewSaving(target);
   saving_->is_awaited = true;
   return RunSave(nullptr);
 }
@@ -219,7 +221,7 @@ std::string Persistence::SaveLogBase(LogBase base) {
     const std::shared_ptr<Saving> saving = saving_;
     saving->done.Wait();
   }
-  saving_ = NewSaving(SnapshotFormat::kRdb);
+  saving_ = NewSaving({.format = SnapshotFormat::kRdb});
   saving_->base = std::move(base);
   return RunSave(nullptr);
 }
@@ -281,7 +283,7 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
 SaveOptions Persistence::OptionsOf(const Saving& saving) {
   SaveOptions save;
   save.path.directory = directory_;
-  save.path.name = NameAt(dbfilename_, helio::UnixMillis());
+  save.path.name = NameAt(saving.name, helio::UnixMillis());
   save.path.format = saving.format;
   save.codec = options_.codec;
   save.level = options_.level;
@@ -317,13 +319,15 @@ void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
   facts_.last_error.clear();
   facts_.is_last_ok = true;
   ++facts_.saves;
+  facts_.last_file = file;
+  after_save_.Start(file);
+  if (saving.is_back_up) return;  // the next start does not load it
   // A client that has been told that its save has begun waits for LASTSAVE to change.
   if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
   facts_.changes_at_last_save = changes_at_cut;
   facts_.last_keys = result.keys;
   facts_.last_bytes = result.bytes;
   facts_.last_shards = result.shards;
-  facts_.last_file = file;
 }
 
 void Persistence::NoteNotSaved(const Saving& saving, const std::string& error) {
@@ -393,8 +397,8 @@ std::string Persistence::RunSave(Transaction* lock) {
 // flushed.
 void Persistence::StartNext() {
   const bool was_flushed = std::exchange(was_flushed_, false);
-  if (const auto format = std::exchange(next_, std::nullopt)) {
-    StartSave(*format);
+  if (const auto target = std::exchange(next_, std::nullopt)) {
+    StartSave(*target);
   } else if (was_flushed) {
     SaveAfterFlush();
   }
@@ -610,6 +614,7 @@ PersistenceFacts Persistence::Facts() {
     facts.current_keys = saving_->progress.keys;
   }
   facts.is_loading = is_loading();
+  facts.after_save = after_save_.facts();
   facts.is_async_loading = beside_ && !facts.is_loading;
   const LoadProgress* progress = loading_.get();
   if (progress == nullptr && beside_) progress = beside_->progress;

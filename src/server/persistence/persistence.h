@@ -18,6 +18,7 @@
 #include "server/base/cron.h"
 #include "server/meters/persistence_facts.h"
 #include "server/options/options.h"
+#include "server/persistence/after_save.h"
 #include "storage/snapshot_load.h"
 #include "storage/snapshot_save.h"
 
@@ -50,6 +51,12 @@ class StreamPlaces {
 
  protected:
   ~StreamPlaces() = default;
+};
+
+// What a client wants of a snapshot. None: what --dbfilename says.
+struct SaveTarget {
+  std::optional<SnapshotFormat> format = {};
+  std::string name = {};  // with {timestamp}, as that of --dbfilename; CheckSnapshotName is fine
 };
 
 // Owner:    the server. Its state belongs to proactor 0.
@@ -104,12 +111,12 @@ class Persistence {
 
   enum class Start : uint8_t { kStarted, kIsSaving, kIsSavingLogBase, kDisabled };
   // Makes one in the background.
-  Start StartSave(std::optional<SnapshotFormat> format = {});
+  Start StartSave(const SaveTarget& target = {});
   // BGSAVE. As StartSave, but the save that a FLUSHALL has begun does not hinder it: if that has
   // not cut yet it is this one from now on, else this one follows it. Never suspends: the caller
   // may be an EXEC, and the save of a FLUSHALL may wait for its locks.
   // `is_scheduled`: if the base of a log is being written it follows that.
-  Start StartSaveOfClient(std::optional<SnapshotFormat> format, bool is_scheduled = false);
+  Start StartSaveOfClient(const SaveTarget& target, bool is_scheduled = false);
   // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
   // as redis-server does; but in the background.
   void SaveAfterFlush();
@@ -118,7 +125,7 @@ class Persistence {
   // one may wait for them. Suspends.
   void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
-  std::string Save(std::optional<SnapshotFormat> format = {});
+  std::string Save(const SaveTarget& target = {});
   // Writes it, when no save is under way any more; empty, or the error. To clients that is no save.
   // CancelSave ends it. Suspends.
   std::string SaveLogBase(LogBase base);
@@ -141,6 +148,8 @@ class Persistence {
   bool has_rules() const { return !rules_.empty(); }
   const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }
+  // --after_save_command. On proactor 0.
+  AfterSave& after_save() { return after_save_; }
   // Shards of which a snapshot keeps more in memory than the disk takes. Thread: any.
   uint32_t shards_behind() const { return shards_behind_.load(std::memory_order_relaxed); }
   bool is_saving() const { return saving_ != nullptr; }
@@ -172,6 +181,9 @@ class Persistence {
   struct Saving {
     SaveProgress progress;
     SnapshotFormat format = SnapshotFormat::kOurs;
+    std::string name;  // as it was told
+    // It has another name than what the next start looks for: for that it is no save.
+    bool is_back_up = false;
     SnapshotPath path;
     uint64_t started_ns = 0;
     bool has_cut = false;
@@ -188,7 +200,7 @@ class Persistence {
   uint16_t replica_gates_ = 0;
   bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);
-  std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
+  std::shared_ptr<Saving> NewSaving(const SaveTarget& target = {}) const;
   void StartNext();
   std::string RunSave(Transaction* lock);
   SaveOptions OptionsOf(const Saving& saving);
@@ -205,8 +217,11 @@ class Persistence {
   void Tick();
   void OnSettingsChanged();
   uint64_t Changes() const;
-  SnapshotFormat FormatFor(std::optional<SnapshotFormat> format) const {
-    return format.value_or(FormatOf(dbfilename_));
+  const std::string& NameFor(const SaveTarget& target) const {
+    return target.name.empty() ? dbfilename_ : target.name;
+  }
+  SnapshotFormat FormatFor(const SaveTarget& target) const {
+    return target.format.value_or(FormatOf(NameFor(target)));
   }
 
   ServerState& server_;
@@ -228,12 +243,13 @@ class Persistence {
   std::shared_ptr<Saving> saving_;
   std::unique_ptr<Transaction> lock_;  // of SaveForStop
   bool is_stopping_ = false;
-  bool was_flushed_ = false;            // while a save is under way, which may have what is gone
-  std::optional<SnapshotFormat> next_;  // of StartSaveOfClient, when the one under way is over
+  bool was_flushed_ = false;        // while a save is under way, which may have what is gone
+  std::optional<SaveTarget> next_;  // of StartSaveOfClient, when the one under way is over
   uint64_t tick_task_ = 0;
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;
   PersistenceFacts facts_;
+  AfterSave after_save_;
   std::atomic<int64_t> last_save_s_;
   std::atomic<uint32_t> shards_behind_{0};
   std::atomic<bool> is_writing_{false};

@@ -15,6 +15,7 @@
 #include "server/acl/acl_store.h"
 #include "server/base/machine.h"
 #include "server/care/shard_care.h"
+#include "server/clients/audit_log.h"
 #include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -104,6 +105,11 @@ std::string Server::Start() {
   if (std::string error = state_.acl->LoadOptions(); !error.empty()) {
     return "Aborting startup because of ACL errors: " + error;
   }
+  if (const std::string& path = state_.options.audit_log; !path.empty()) {
+    state_.audit =
+        std::make_unique<AuditLog>(path, state_.options.audit_buffer_limit, state_.commands);
+    if (std::string error = state_.audit->Open(); !error.empty()) return "--audit_log: " + error;
+  }
   state_.pool.Start();
   const uint32_t num_shards =
       state_.options.num_shards != 0 ? state_.options.num_shards : state_.options.threads;
@@ -156,6 +162,7 @@ std::string Server::Start() {
   }
   if (error.empty()) error = tls_.Load(state_.options, state_.options.has_tls());
   if (error.empty()) error = OpenListeners();
+  if (error.empty()) SetTlsReload(state_.options.tls_reload_s);
   if (!error.empty()) Stop();
   return error;
 }

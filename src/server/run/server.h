@@ -115,6 +115,8 @@ class Server final : public SettingHost {
   [[nodiscard]] std::string ChangePorts(const Ports& ports);
   // --max_bulk_len, from now on; for values, too. Suspends.
   void SetMaxBulkLen(size_t bytes);
+  // tls-auto-reload-interval. From a fiber or a plain thread. Suspends.
+  void SetTlsReload(uint64_t seconds);
   // As Listeners::Describe. Suspends.
   std::vector<std::string> DescribeListeners();
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
@@ -138,6 +140,8 @@ class Server final : public SettingHost {
   struct StopWork;
 
   std::string OpenListeners();
+  // On proactor 0. Suspends.
+  void AwaitTlsReload();
   // If replicaof says so. On proactor 0.
   std::string LoadLog(LoadProgress* progress);
   std::string LoadSnapshot();
@@ -180,6 +184,8 @@ class Server final : public SettingHost {
   std::atomic<bool> is_stop_aborted_{false};      // the same: SHUTDOWN ABORT
   std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
   std::unique_ptr<Listeners> listeners_;          // on proactor 0
+  uint64_t tls_reload_task_ = 0;                  // on proactor 0; 0: none
+  bool tls_reloads_ = false;                      // on proactor 0: a fiber is at it
 };
 
 }  // namespace dfly

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
 
 #include "facade/replies/error_texts.h"
 #include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
 #include "server/clients/listeners.h"
 #include "server/dispatch/worker.h"
 #include "server/run/server.h"
@@ -64,6 +66,25 @@ std::string Server::ChangePorts(const Ports& ports) {
     if (is_start) WritePidFile(state_.options.pid_file);
   });
   return error;
+}
+
+void Server::SetTlsReload(uint64_t seconds) {
+  helio::Proactor* const proactor = state_.pool.at(0);
+  proactor->Await([this, proactor, seconds] {
+    if (tls_reload_task_ != 0) proactor->RemovePeriodic(std::exchange(tls_reload_task_, 0));
+    if (seconds == 0) return;
+    tls_reload_task_ = proactor->AddPeriodic(seconds * 1000, [this, proactor] {
+      if (std::exchange(tls_reloads_, true)) return;
+      proactor->DispatchFiber("reload tls", [this] {
+        config_.WithNow([this](const ServerOptions& now) { tls_.Reload(now, state_.has_tls()); });
+        tls_reloads_ = false;
+      });
+    });
+  });
+}
+
+void Server::AwaitTlsReload() {
+  while (tls_reloads_) helio::this_fiber::SleepForMillis(1);
 }
 
 std::vector<std::string> Server::DescribeListeners() {

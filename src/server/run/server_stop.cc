@@ -264,7 +264,9 @@ void Server::Stop() {
   if (!workers_.empty()) {
     for (int round = 0; round < 2; ++round) AwaitOnAll<Worker>(state_, [](Worker&) {});
   }
+  SetTlsReload(0);
   state_.pool.at(0)->AwaitFiber("close listeners", [this] {
+    AwaitTlsReload();
     if (listeners_ != nullptr) listeners_->Close();
     replicas_->BeginStop();
     failover_->Stop();
@@ -273,6 +275,7 @@ void Server::Stop() {
     persistence_->StopRules();
     persistence_->CancelSave();
     persistence_->RefuseAll();
+    persistence_->after_save().Stop();
   });
   // What waits for the locks of the last snapshot was never carried out, as far as clients know:
   // they are gone before it is.

@@ -200,5 +200,70 @@ TEST_F(AclUserTest, SelectorsComeInPieces) {
   EXPECT_THAT(MergeSelectors(std::span(words).first(3), &rules), HasSubstr("'(+get'"));
 }
 
+// --- Databases ---
+
+TEST_F(AclUserTest, ARuleOfDatabasesReplacesTheOneBefore) {
+  EXPECT_EQ(User({"~*", "+@all"}).Describe(), User({"~*", "+@all", "db=1", "alldbs"}).Describe());
+  const auto ends = [this](std::vector<std::string> rules, std::string_view end) {
+    rules.insert(rules.begin(), {"~*", "+@all"});
+    const std::string text = User(rules).Describe();
+    EXPECT_TRUE(text.ends_with(end)) << text;
+  };
+  ends({"db=3,1,3,2"}, "~* resetchannels db=1,2,3 +@all");
+  ends({"DB= 1,+2,03"}, "db=1,2,3 +@all");
+  ends({"db=1", "db=2"}, "resetchannels db=2 +@all");
+  ends({"db=1", "resetdbs"}, "resetchannels resetdbs +@all");
+  ends({"db=1", "reset"}, "resetchannels -@all");
+  ends({"db=2147483647"}, "db=2147483647 +@all");
+}
+
+TEST_F(AclUserTest, DatabasesThatAreNone) {
+  AclUser user("u", &table_, false);
+  const auto error = [&user](const std::string& rule) { return Apply(&user, {rule}); };
+  for (const char* rule : {"db=", "db=a", "db=0,,1", "db=0,", "db=,0", "db=0x1", "db=1 ", "db=-",
+                           "db=+", "db=1,a", "db= "}) {
+    EXPECT_EQ(error(rule), "Syntax error") << rule;
+  }
+  for (const char* rule : {"db=-1", "db=2147483648", "db=99999999999999999999", "db=0,-1"}) {
+    EXPECT_EQ(error(rule), "The provided database ID is out of range") << rule;
+  }
+  EXPECT_EQ(user.Describe(), AclUser("u", &table_, false).Describe());
+}
+
+TEST_F(AclUserTest, WhichCommandsNeedWhichDatabase) {
+  const AclUser user = User({"~*", "+@all", "&*", "db=1,3"});
+  EXPECT_FALSE(user.may_do_everything());
+  const auto denied = [&](std::vector<std::string_view> words, int db) -> int {
+    const Command* command = table_.Find(words[0]);
+    const AclVerdict verdict = user.Check(*command, Args(words), {db, 16});
+    if (!verdict.is_denied()) return -1;
+    EXPECT_EQ(verdict.denial, AclDenial::kDatabase);
+    return static_cast<int>(verdict.argument);
+  };
+  EXPECT_EQ(denied({"get", "k"}, 1), -1);
+  EXPECT_EQ(denied({"get", "k"}, 0), 0);
+  EXPECT_EQ(denied({"keys", "*"}, 0), 0);
+  EXPECT_EQ(denied({"flushdb"}, 0), 0);
+  EXPECT_EQ(denied({"flushdb"}, 1), -1);
+  EXPECT_EQ(denied({"flushall"}, 1), 0);
+  EXPECT_EQ(denied({"ping"}, 0), -1);
+  EXPECT_EQ(denied({"publish", "c", "m"}, 0), -1);
+  EXPECT_EQ(denied({"select", "3"}, 0), -1);
+  EXPECT_EQ(denied({"select", "2"}, 1), 1);
+  EXPECT_EQ(denied({"select", "16"}, 1), -1);  // there is no such
+  EXPECT_EQ(denied({"select", "x"}, 1), -1);
+  EXPECT_EQ(denied({"swapdb", "1", "3"}, 0), -1);
+  EXPECT_EQ(denied({"swapdb", "1", "2"}, 1), 2);
+  EXPECT_EQ(denied({"swapdb", "2", "1"}, 1), 1);
+  EXPECT_EQ(denied({"swapdb", "x", "2"}, 1), -1);
+  EXPECT_EQ(denied({"move", "k", "3"}, 1), -1);
+  EXPECT_EQ(denied({"move", "k", "2"}, 1), 2);
+  EXPECT_EQ(denied({"move", "k", "3"}, 2), 0);
+  EXPECT_EQ(denied({"copy", "a", "b"}, 1), -1);
+  EXPECT_EQ(denied({"copy", "a", "b", "DB", "3"}, 1), -1);
+  EXPECT_EQ(denied({"copy", "a", "b", "replace", "db", "2"}, 1), 5);
+  EXPECT_EQ(denied({"copy", "a", "b", "db"}, 1), -1);
+}
+
 }  // namespace
 }  // namespace dfly

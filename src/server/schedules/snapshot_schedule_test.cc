@@ -324,7 +324,7 @@ class SnapshotScheduleTest : public testing::TestWithParam<ShardReach> {
         test_.files_.calls_left = random_.Uniform(40);
         test_.files_.calls_failing = random_.OneIn(2) ? 1 + random_.Uniform(2) : SIZE_MAX;
       }
-      if (test_.persistence().StartSave(plan_.format) != Persistence::Start::kStarted) {
+      if (test_.persistence().StartSave({.format = plan_.format}) != Persistence::Start::kStarted) {
         return "the save did not begin";
       }
       is_saving_ = true;

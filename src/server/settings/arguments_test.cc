@@ -214,5 +214,54 @@ TEST_F(ArgumentsTest, FlagFiles) {
   EXPECT_EQ(Flag("timeout"), "22");
 }
 
+TEST_F(ArgumentsTest, ALineOfAFlagFileThatIsWrongIsNamed) {
+  const std::string file = File("flags", "--port=21\n\n  --nonsense=1\n");
+  EXPECT_EQ(Read({"--flagfile=" + file}),
+            file + ":3: --nonsense: there is no flag --nonsense; --help lists the usual ones");
+  EXPECT_EQ(Read({"--flagfile=" + file, "--ignore_unknown_flags"}), "");
+  EXPECT_EQ(Flag("port"), "21");
+}
+
+TEST_F(ArgumentsTest, FlagsOfDragonflyThatTuneWhatIsNotHereAreWarnings) {
+  EXPECT_EQ(Read({"--pipeline_squash=3", "--version-check", "false", "--nobackground_heartbeat",
+                  "--port=7"},
+                 {"DFLY_tiered_min_value_size=64"}),
+            "");
+  EXPECT_EQ(Flag("port"), "7");
+  EXPECT_THAT(read_.warnings,
+              ElementsAre(HasSubstr("DFLY_tiered_min_value_size: --tiered_min_value_size: a flag "
+                                    "of Dragonfly without effect here: all data is in memory"),
+                          HasSubstr("--pipeline_squash"), HasSubstr("--version_check"),
+                          HasSubstr("--background_heartbeat")));
+}
+
+TEST_F(ArgumentsTest, FlagsOfDragonflyThatWouldBeMissedAreErrors) {
+  EXPECT_EQ(Read({"--tiered_prefix="}), "");
+  EXPECT_THAT(Read({"--tiered_prefix=/x"}), HasSubstr("--tiered_prefix: a flag of Dragonfly that"));
+  EXPECT_EQ(Read({"--tiered_prefix=/x", "--ignore_unknown_flags"}), "");
+  EXPECT_THAT(read_.warnings, ElementsAre(HasSubstr("--tiered_prefix is ignored")));
+  EXPECT_THAT(Read({"--tiered_prefix=/x", "--ignore_unknown_flags=false"}), HasSubstr("not here"));
+  EXPECT_THAT(Read({"--dir=s3://bucket/x"}), HasSubstr("--after_save_command"));
+  EXPECT_THAT(Read({"--user=dfly"}), HasSubstr("User= of systemd"));
+}
+
+TEST_F(ArgumentsTest, FlagsOfDragonflyWithOtherNamesAndForms) {
+  EXPECT_EQ(
+      Read({"--announce_port=77", "--interpreter_per_thread", "3", "--save_schedule=23:05",
+            "--replicaof=[::1]:6379", "--compression_mode=2", "--rename_command=a=b, c=d,e="}),
+      "");
+  EXPECT_EQ(Flag("replica_announce_port"), "77");
+  EXPECT_EQ(Flag("interpreters_per_thread"), "3");
+  EXPECT_EQ(Flag("snapshot_cron"), "5 23 * * *");
+  EXPECT_EQ(Flag("replicaof"), "::1 6379");
+  EXPECT_EQ(Flag("compression_mode"), "zstd");
+  EXPECT_EQ(Flag("rename_command"), "a b\n c d\ne ");
+  EXPECT_EQ(Read({"--save_schedule=*:*"}), "");
+  EXPECT_EQ(Flag("snapshot_cron"), "* * * * *");
+  for (const char* wrong : {"24:00", "1", "a:b", ":", "1:60", "-1:0", "1:2:3"}) {
+    EXPECT_THAT(Read({std::string("--save_schedule=") + wrong}), HasSubstr("is no HH:MM")) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace dfly

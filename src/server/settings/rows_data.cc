@@ -416,6 +416,13 @@ constexpr SettingRow kRows[] = {
      .apply = ApplyDirectory,
      .brief = "folder of snapshots",
      .help = "Where snapshots are; empty: the current directory."},
+    {.name = "after_save_command",
+     .topic = kSnapshots,
+     .how = kAtStart,
+     .slot = kSlot<&Options::persistence, &PersistenceOptions::after_save_command>,
+     .help =
+         "A program, with arguments separated by blanks, that runs after each snapshot and gets "
+         "the path of its main file as the last argument. One runs at a time. Empty: none."},
     {.name = "dbfilename",
      .topic = kSnapshots,
      .initial = "dump",

@@ -102,6 +102,10 @@ constexpr NamedValue<TlsOptions::PeerCheck> kPeerChecks[] = {
     {"yes", TlsOptions::PeerCheck::kRequired},
     {"optional", TlsOptions::PeerCheck::kOptional}};
 
+constexpr NamedValue<CertificateUser> kCertificateUsers[] = {{"off", CertificateUser::kOff},
+                                                             {"CN", CertificateUser::kCommonName},
+                                                             {"URI", CertificateUser::kUri}};
+
 // port, tls-port, bind: where clients come in.
 std::string ApplyPorts(SettingHost& host, const SettingChange& change) {
   Server& server = ServerOf(host);
@@ -124,6 +128,11 @@ std::string ApplyTls(SettingHost& host, const SettingChange& change) {
   if (error.empty()) return "";
   LOG(WARNING) << "the settings of TLS stay as they were: " << helio::LogText(error);
   return "Unable to update TLS configuration. Check server logs.";
+}
+
+std::string ApplyTlsReload(SettingHost& host, const SettingChange& change) {
+  ServerOf(host).SetTlsReload(change.now.tls_reload_s);
+  return "";
 }
 
 std::string ApplyPassword(SettingHost& host, const SettingChange& change) {
@@ -442,6 +451,19 @@ constexpr SettingRow kRows[] = {
      .flag_error = "must be yes, no or optional",
      .help = "yes: clients need a certificate; optional: if they have one it must be good; no: "
              "they are not asked. Empty: yes if it is told who may sign them, else no."},
+    {.name = "tls-auth-clients-user",
+     .topic = kTls,
+     .kind = kChoice,
+     .initial = "off",
+     .choices = "off CN URI",
+     .slot = kChoiceSlot<kCertificateUsers, &Options::certificate_user>,
+     .live =
+         [](const Options& now, Settings* settings) {
+           settings->certificate_user.store(now.certificate_user, std::memory_order_relaxed);
+         },
+     .help = "A client whose certificate was checked is logged in as the user of the ACL that the "
+             "certificate names: CN: by the common name of its subject; URI: by the first of its "
+             "alternative names that is the name of a user. Else it is the default user."},
     {.name = "tls-replication",
      .topic = kTls,
      .kind = kBool,
@@ -518,6 +540,16 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::tls_options, &TlsOptions::session_timeout_s>,
      .apply = ApplyTls,
      .help = "Seconds for which a session can be resumed."},
+    {.name = "tls-auto-reload-interval",
+     .topic = kTls,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::tls_reload_s>,
+     .apply = ApplyTlsReload,
+     .help = "Every so many seconds the files of TLS are looked at, and read again if they have "
+             "changed. What does not fit together or has expired is not taken. 0: only CONFIG SET "
+             "reads them again."},
     {.name = "tls_handshake_timeout",
      .topic = kTls,
      .kind = kInteger,
