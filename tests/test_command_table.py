@@ -42,6 +42,12 @@ ONLY_OURS = {
         f"script|{name}": "of this design: what is known of scripts"
         for name in ("flags", "latency", "list")
     },
+    **{
+        name: "Valkey's, since 8.1"
+        for name in (
+            "commandlog", *(f"commandlog|{sub}" for sub in ("get", "help", "len", "reset"))
+        )
+    },
     "slowlog|explain": "of this design: where the time went",
     **{f"client|{name}": "of this design: for operators" for name in ("blocked", "hotkeys")},
     **{name: "came with 8.4" for name in ("delex", "digest", "msetex")},

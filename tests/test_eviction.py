@@ -189,16 +189,73 @@ def test_object_freq_and_idletime_follow_the_policy(own):
         assert c.do("OBJECT FREQ k") == NOT_LFU
 
 
+LRM = ["allkeys-lrm", "volatile-lrm"]
+
+
+@only_dragonfly("came with 8.6")
+@pytest.mark.parametrize("policy", LRM)
+def test_lrm_goes_by_changes(own, policy):
+    with own.connect() as c:
+        assert c.call("CONFIG", "SET", "maxmemory-policy", policy) == OK
+        c.do("SET s 1")
+        c.do("HSET h a 1")
+        dumps = {key: c.do(f"DUMP {key}") for key in ("s", "h")}
+
+        def idle_after(line, key="s"):
+            assert c.call("RESTORE", key, 100_000, dumps[key], "REPLACE", "IDLETIME", 1000) == OK
+            reply = c.do(line)
+            assert not isinstance(reply, Error), reply
+            return c.do(f"OBJECT IDLETIME {key}")
+
+        for line in ("GET s", "MGET s other", "STRLEN s", "EXISTS s", "TYPE s", "DUMP s", "TTL s"):
+            assert idle_after(line) >= 1000, line
+        for line in ("SET s 2", "APPEND s 2", "EXPIRE s 1000", "PERSIST s", "INCR s"):
+            assert idle_after(line) < 500, line
+        assert idle_after("HGETALL h", "h") >= 1000
+        assert idle_after("HSET h a 2", "h") < 500
+        assert c.do("OBJECT FREQ s") == NOT_LFU
+        c.do("CONFIG SET maxmemory-policy allkeys-lru")
+        assert idle_after("GET s") < 500
+
+
+@only_dragonfly("came with 8.6")
+@pytest.mark.parametrize("policy", LRM)
+def test_lrm_takes_what_was_changed_first(own, policy):
+    with own.connect() as c:
+        assert c.call("CONFIG", "SET", "maxmemory-policy", policy) == OK
+        c.call("SET", "k", VALUE)
+        payload = c.do("DUMP k")
+        names = [f"{age}{i}" for i in range(3_000) for age in ("old", "new")]
+        c.pipeline(
+            [
+                ("RESTORE", name, 1_000_000, payload, "IDLETIME", 5000 if name[0] == "o" else 1000)
+                for name in names
+            ]
+        )
+        c.pipeline([("GET", name) for name in names if name[0] == "o"])
+        c.call("CONFIG", "SET", "maxmemory-samples", "10")
+        limit_to(c, 100_000, policy)
+        assert fill(c, "last", 1_000, "EX", 1_000_000) == 0
+        assert left(c, "new", 3_000) > 2_900
+        assert left(c, "old", 3_000) < 2_500
+
+
 def test_settings(own):
     with own.connect() as c:
-        for policy in [*ALL_KEYS, *VOLATILE, "noeviction"]:
+        for policy in [*ALL_KEYS, *VOLATILE, *([] if REFERENCE else LRM), "noeviction"]:
             assert c.call("CONFIG", "SET", "maxmemory-policy", policy.upper()) == OK
             assert c.do("CONFIG GET maxmemory-policy") == [b"maxmemory-policy", policy.encode()]
             assert c.info("memory")["maxmemory_policy"] == policy
         assert c.do("CONFIG SET maxmemory-policy lru") == Error(
             "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) "
-            "must be one of the following: volatile-lru, volatile-lfu, volatile-random, "
-            "volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"
+            "must be one of the following: "
+            + (
+                "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, "
+                "allkeys-lru, allkeys-lfu, allkeys-random, noeviction"
+                if REFERENCE
+                else "volatile-lru, volatile-lrm, volatile-lfu, volatile-random, volatile-ttl, "
+                "allkeys-lru, allkeys-lrm, allkeys-lfu, allkeys-random, noeviction"
+            )
         )
         for name, value in (
             ("maxmemory-samples", b"5"),

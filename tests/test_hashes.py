@@ -214,6 +214,18 @@ def test_deadlines_of_fields_answer_per_field(r):
     assert r.do("HSCAN h 0 NOVALUES") == [b"0", []]
 
 
+@only_dragonfly("Valkey's, since 9.1")
+def test_hsetex_may_want_the_key_to_exist_or_not(r):
+    assert r.do("HSETEX h XX FIELDS 1 a 1") == 0
+    assert r.do("EXISTS h") == 0
+    assert r.do("HSETEX h NX FNX EX 100 FIELDS 1 a 1") == 1
+    assert r.do("HSETEX h NX FIELDS 1 b 2") == 0
+    assert r.do("HSETEX h XX FXX KEEPTTL FIELDS 1 a 2") == 1
+    assert 90 < r.do("HTTL h FIELDS 1 a")[0] <= 100
+    assert r.do("HSETEX h NX XX FIELDS 1 b 2") == Error("ERR syntax error")
+    assert r.do("HGETALL h") == [b"a", b"2"]
+
+
 def test_memory_usage_grows_with_the_fields(r):
     r.do("HSET h a 1")
     before = r.do("MEMORY USAGE h")

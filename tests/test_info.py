@@ -162,3 +162,78 @@ def test_background_expiry_is_timed(server, r):
     assert int(after["expired_keys"]) >= int(before["expired_keys"]) + 3000
     for name in ("expire_cycle_cpu_milliseconds", "expired_time_cap_reached_count"):
         assert int(after[name]) >= int(before[name]) >= 0
+
+
+def size_buckets(r):
+    """{name: {lower bound: keys}} of INFO keysizes."""
+    return {
+        name: dict(pair.split("=") for pair in value.split(","))
+        for name, value in fields(r, "keysizes").items()
+        if "_distrib_" in name
+    }
+
+
+@only_dragonfly("came with 8.0")
+def test_keysizes_has_each_type_by_powers_of_two(r):
+    assert size_buckets(r) == {}
+    for i, size in enumerate((0, 1, 2, 3, 4, 1023, 1024, 70_000)):
+        r.call("SET", f"s{i}", b"x" * size)
+    for i, size in enumerate((1, 5, 200)):
+        members = [str(j) for j in range(size)]
+        r.call("RPUSH", f"l{i}", *members)
+        r.call("SADD", f"i{i}", *members)
+        r.call("SADD", f"t{i}", *[f"m{member}" for member in members])
+        r.call("HSET", f"h{i}", *[word for member in members for word in (member, "v")])
+        r.call("ZADD", f"z{i}", *[word for member in members for word in ("1", member)])
+    r.do("SET number 12345")
+    r.do("XADD stream * a 1")
+    r.do("SELECT 3")
+    r.do("SET s 1")
+    each = {"1": "1", "4": "1", "128": "1"}
+    assert size_buckets(r) == {
+        "db0_distrib_strings_sizes": {
+            "0": "1", "1": "1", "2": "2", "4": "2", "512": "1", "1K": "1", "64K": "1"
+        },
+        "db0_distrib_lists_items": each,
+        "db0_distrib_sets_items": {name: "2" for name in each},
+        "db0_distrib_zsets_items": each,
+        "db0_distrib_hashes_items": each,
+        "db3_distrib_strings_sizes": {"1": "1"},
+    }
+    assert fields(r, "keysizes")["keysizes_complete"] == "1"
+    r.do("FLUSHALL")
+    assert size_buckets(r) == {}
+
+
+@only_dragonfly("came with 8.0")
+def test_keysizes_only_if_it_is_named_and_up_to_a_limit(r):
+    r.do("DEBUG POPULATE 20000 key 10")
+    for words in ((), ("all",), ("everything",), ("default",)):
+        assert b"eysizes" not in r.call("INFO", *words)
+    assert size_buckets(r) == {"db0_distrib_strings_sizes": {"8": "20000"}}
+    assert r.do("CONFIG SET keysizes-keys-max 2000") == OK
+    try:
+        found = fields(r, "keysizes")
+        assert found["keysizes_complete"] == "0"
+        name, count = found["db0_distrib_strings_sizes"].split("=")
+        assert name == "8" and 2000 <= int(count) < 10_000
+        assert r.do("CONFIG SET keysizes-keys-max 0") == OK
+        assert fields(r, "keysizes")["keysizes_complete"] == "1"
+    finally:
+        r.do("CONFIG SET keysizes-keys-max 10000000")
+
+
+@only_dragonfly("Valkey's, since 8.0")
+def test_a_pause_is_told(r):
+    def paused():
+        found = fields(r, "clients")
+        return found["paused_reason"], found["paused_actions"]
+
+    assert paused() == ("none", "none")
+    r.do("CLIENT PAUSE 100000 WRITE")
+    assert paused() == ("client_pause", "write")
+    left_ms = int(fields(r, "clients")["paused_timeout_milliseconds"])
+    assert 0 < left_ms <= 100_000
+    r.do("CLIENT UNPAUSE")
+    assert paused() == ("none", "none")
+    assert fields(r, "clients")["paused_timeout_milliseconds"] == "0"

@@ -107,9 +107,10 @@ def answers(r, name):
     for value in VALUES:
         reply = r.call("CONFIG", "SET", name, value)
         is_set = not isinstance(reply, Error)
-        # 7.2 has one more loglevel.
+        # 7.2 has one more loglevel, 8.6 two more policies.
         found[value] = (r.call("CONFIG", "GET", name)[1] if is_set
-                        else reply.text.replace("warning, nothing", "warning"))
+                        else reply.text.replace("warning, nothing", "warning")
+                        .replace("volatile-lrm, ", "").replace("allkeys-lrm, ", ""))
     r.call("CONFIG", "SET", name, before)
     return found
 

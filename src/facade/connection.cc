@@ -154,6 +154,8 @@ size_t Connection::Execute(std::string_view data) {
   executing_ = true;
   stalled_ = true;
   const uint64_t executed_before = executed_bytes_;
+  constexpr size_t kLarge = CommandSink::kLargeCommand;
+  const bool may_be_large = data.size() > kLarge;
   size_t taken = 0;
   while (taken < data.size() && can_execute() && has_room()) {
     if (!speaks_resp_) [[unlikely]] {
@@ -186,8 +188,9 @@ size_t Connection::Execute(std::string_view data) {
       CloseWhenSent();
       break;
     }
+    const bool is_large = parser_.has_large() || (may_be_large && parser_.consumed() > kLarge);
     const CommandSink::Outcome outcome =
-        parser_.has_large() ? GiveLarge() : sink_->OnCommand(this, parser_.args());
+        is_large ? GiveLarge() : sink_->OnCommand(this, parser_.args());
     if (outcome == CommandSink::Outcome::kBarrier) {
       // It stays in the input and is parsed again: that is rare, and keeps the command in one
       // place.
@@ -224,10 +227,14 @@ size_t Connection::Execute(std::string_view data) {
 }
 
 CommandSink::Outcome Connection::GiveLarge() {
+  if (!parser_.has_large()) return sink_->OnLargeCommand(this, parser_.args());
   const LargeText::Scope scope(parser_.large());
-  const CommandSink::Outcome outcome = sink_->OnCommand(this, parser_.args());
-  if (outcome != CommandSink::Outcome::kBarrier)
+  const size_t bytes = parser_.large_bytes();
+  const CommandSink::Outcome outcome = sink_->OnLargeCommand(this, parser_.args());
+  if (outcome != CommandSink::Outcome::kBarrier) {
+    executed_bytes_ += bytes;
     sink_->OnInputPause(this);  // while it may be taken
+  }
   return outcome;
 }
 

@@ -60,6 +60,12 @@ class CommandSink {
   // `args` live until OnInputPause() of the same connection returns. A sink that runs the command
   // later than that copies them, and tells the connection by AddDeferred and DeferredDone.
   virtual Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) = 0;
+  // The same for one of more than kLargeCommand bytes. Of its arguments those that are large are
+  // the sink's to take (LargeText).
+  static constexpr size_t kLargeCommand = 8 * 1024;
+  virtual Outcome OnLargeCommand(Connection* connection, std::span<const std::string_view> args) {
+    return OnCommand(connection, args);
+  }
   // An HTTP request, which lives until this returns. The response is written as replies are; the
   // connection is closed behind it if the outcome says so, or by CloseWhenSent.
   virtual Outcome OnHttp(Connection* connection, const HttpRequest& request) = 0;
@@ -223,6 +229,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // Bytes of the commands that the sink has taken, with all that was skipped before them.
   uint64_t executed_bytes() const { return executed_bytes_; }
+  // That the kernel has taken.
+  uint64_t sent_bytes() const { return sent_bytes_; }
   // Of the command that the sink is given: it is a line, not an array.
   bool is_inline_command() const { return parser_.is_inline(); }
   // In OnClosed: nothing was under way when it was closed, so all that was taken is carried out.
@@ -403,7 +411,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t ExecuteMemcached(std::string_view data);
   // Executes commands of `data` and returns how many bytes they took.
   size_t Execute(std::string_view data);
-  // The command has large arguments, which the sink may take.
+  // The command is large.
   CommandSink::Outcome GiveLarge();
   // A large argument is being received: says where its next bytes go. False: it was closed.
   bool OnLargeInput();
@@ -427,6 +435,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void CountSent(size_t bytes) {
     ++buffers_->traffic.writes;
     buffers_->traffic.sent_bytes += bytes;
+    sent_bytes_ += bytes;
     if (watched_bytes_ != 0) [[unlikely]]
       OnWatched(bytes);
   }
@@ -496,6 +505,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   static constexpr uint32_t kTurnWordsMax = 2000;
   uint32_t turn_words_ = 0;
   uint64_t executed_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;
   bool keeps_replies_ = false;
   bool is_broken_ = false;
   bool has_ended_whole_ = false;

@@ -175,6 +175,8 @@ struct FieldOptions {
   std::optional<int64_t> at_ms;  // EX, PX, EXAT, PXAT
   bool persist = false;
   bool keep_ttl = false;
+  bool if_no_key = false;   // NX: the key does not exist
+  bool if_key = false;      // XX: it does
   bool if_absent = false;   // FNX: none of the fields exists
   bool if_present = false;  // FXX: all of them do
   std::span<const std::string_view> fields;
@@ -208,6 +210,9 @@ std::optional<FieldOptions> ParseFieldOptions(const ShardContext& cx, Args args,
         return Refuse(reply, "ERR Only one of FXX or FNX arguments can be specified");
       }
       (IsOption(args[i], "FNX") ? options.if_absent : options.if_present) = true;
+    } else if (of_set && (IsOption(args[i], "NX") || IsOption(args[i], "XX"))) {
+      (IsOption(args[i], "NX") ? options.if_no_key : options.if_key) = true;
+      if (options.if_no_key && options.if_key) return Refuse(reply, kErrSyntax);
     } else {
       return Refuse(reply, kErrNoFields);
     }
@@ -254,8 +259,10 @@ void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
   changes.Report(cx, args.key(), kFieldEvents, options->at_ms.value_or(0));
 }
 
-// Whether FNX or FXX lets HSETEX set its pairs; `hash` is null for an absent key.
+// Whether NX, XX, FNX and FXX let HSETEX set its pairs; `hash` is null for an absent key.
 bool IsMet(const FieldOptions& options, const HashValue* hash) {
+  if (options.if_no_key && hash != nullptr) return false;
+  if (options.if_key && hash == nullptr) return false;
   if (!options.if_absent && !options.if_present) return true;
   for (size_t i = 0; i < options.fields.size(); i += 2) {
     const bool exists = hash != nullptr && hash->Has(options.fields[i]);
@@ -276,8 +283,8 @@ void TellSet(ShardContext& cx, std::string_view key, const FieldOptions& options
   }
 }
 
-// HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time-ms |
-// KEEPTTL] FIELDS numfields field value [field value ...]. All of them or none.
+// HSETEX key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time |
+// PXAT unix-time-ms | KEEPTTL] FIELDS numfields field value [field value ...]. All of them or none.
 void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
   const auto options = ParseFieldOptions(cx, args, true, reply);
   if (!options) return;

@@ -225,6 +225,23 @@ TEST_P(HashDeadlinesTest, SetExSetsAllOrNothing) {
   EXPECT_EQ(Run("exists h"), ":0");
 }
 
+TEST_P(HashDeadlinesTest, SetExMayWantTheKeyToExistOrNot) {
+  EXPECT_EQ(Run("hsetex h xx fields 1 a 1"), ":0");
+  EXPECT_EQ(Run("exists h"), ":0");
+  EXPECT_EQ(Run("hsetex h nx ex 10 fields 1 a 1"), ":1");
+  EXPECT_EQ(Run("hsetex h nx fields 1 b 2"), ":0");
+  EXPECT_EQ(Run("hsetex h nx fnx fields 1 b 2"), ":0");
+  EXPECT_EQ(Run("hsetex h fxx xx fields 1 b 2"), ":0");
+  EXPECT_EQ(Run("hgetall h"), R"(["a", "1"])");
+  EXPECT_EQ(Run("hsetex h fnx keepttl xx fields 1 b 2"), ":1");
+  EXPECT_EQ(Run("httl h fields 2 a b"), "[:10, :-1]");
+  EXPECT_EQ(Run("hsetex h nx xx fields 1 a 1"), "-ERR syntax error");
+  EXPECT_EQ(Run("hsetex h xx xx fields 1 a 1"), ":1");
+  EXPECT_EQ(Run("hgetex h nx fields 1 a").substr(0, 14), "-ERR Mandatory");
+  Run("set s 1");
+  EXPECT_EQ(Run("hsetex s nx fields 1 a 1"), kWrongType);
+}
+
 TEST_P(HashDeadlinesTest, GetDelReturnsAndErases) {
   SetOld();
   EXPECT_EQ(Run("hgetdel h fields 3 a x a"), R"(["1", (nil), (nil)])");

@@ -67,7 +67,8 @@ constexpr Row kRows[] = {
     {"client|kill",
      "<filter: ip:port@@2.8.12 | <new-format: [ID client-id:i@2.8.12] | [TYPE "
      "<normal_master_slave_pubsub: NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>@2.8.12] "
-     "| [USER username] | [ADDR ip:port] | [LADDR ip:port@6.2.0] | [SKIPME yes/no]>...>"},
+     "| [USER username] | [ADDR ip:port] | [LADDR ip:port@6.2.0] | [SKIPME yes/no] | [MAXAGE "
+     "maxage:i@7.4.0]>...>"},
     {"client|list",
      "[TYPE <normal_master_replica_pubsub: NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID (id: "
      "client-id:i...)@6.2.0]"},
@@ -99,6 +100,9 @@ constexpr Row kRows[] = {
     {"command|info", "[command-name...]"},
     {"command|list",
      "[FILTERBY <filterby: MODULE module-name | ACLCAT category | PATTERN pattern:p>]"},
+    {"commandlog|get", "count:i type"},
+    {"commandlog|len", "type"},
+    {"commandlog|reset", "type"},
     {"config|get", "(parameter: parameter)..."},
     {"config|set", "(parameter_value: parameter value)..."},
     {"copy", "source:k0 destination:k1 [DB destination-db:i] [REPLACE]"},
@@ -208,8 +212,9 @@ constexpr Row kRows[] = {
     {"hscan", "key:k0 cursor:i [MATCH pattern:p] [COUNT count:i]"},
     {"hset", "key:k0 (field_value: field value)..."},
     {"hsetex",
-     "key:k0 [<condition: FNX | FXX>] [<expiration: EX seconds:i | PX milliseconds:i | EXAT "
-     "unix-time-seconds:t | PXAT unix-time-milliseconds:t | KEEPTTL>] FIELDS (data: numfields:i "
+     "key:k0 [<key-condition: NX | XX>] [<condition: FNX | FXX>] [<expiration: EX seconds:i | PX "
+     "milliseconds:i | EXAT unix-time-seconds:t | PXAT unix-time-milliseconds:t | KEEPTTL>] "
+     "FIELDS (data: numfields:i "
      "(field_value: field value)...)"},
     {"hsetnx", "key:k0 field value"},
     {"hstrlen", "key:k0 field"},

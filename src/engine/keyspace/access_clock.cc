@@ -8,9 +8,10 @@ namespace dfly {
 namespace {
 
 // By EvictionPolicy.
-constexpr std::string_view kPolicyNames[] = {"noeviction",      "allkeys-lru",  "allkeys-lfu",
-                                             "allkeys-random",  "volatile-lru", "volatile-lfu",
-                                             "volatile-random", "volatile-ttl", "allkeys-lfu"};
+constexpr std::string_view kPolicyNames[] = {"noeviction",   "allkeys-lru",    "allkeys-lrm",
+                                             "allkeys-lfu",  "allkeys-random", "volatile-lru",
+                                             "volatile-lrm", "volatile-lfu",   "volatile-random",
+                                             "volatile-ttl", "allkeys-lfu"};
 
 // The first hit counts twice, for the same reason: in a loop through more keys than there is room
 // for, it is all that tells those that survived a round from those that will not.

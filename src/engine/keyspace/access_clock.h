@@ -4,7 +4,8 @@
 //   policy           the bits
 //   cache mode       how often (8), epoch (8)
 //   *-lfu            how often, as a logarithm (8), decay periods since 1970 (8)
-//   all others       seconds since 1970 (16), so a key that was idle for 18 hours looks new again
+//   all others       seconds since 1970 (16), so a key that was idle for 18 hours looks new again;
+//                    *-lrm: of its last change, as reads leave no trace
 //
 // A change of the policy does not touch the keys, as in Redis: the old bits are read in the new way
 // until each key is used again.
@@ -27,9 +28,11 @@ namespace dfly {
 enum class EvictionPolicy : uint8_t {
   kNone,
   kAllKeysLru,
+  kAllKeysLrm,
   kAllKeysLfu,
   kAllKeysRandom,
   kVolatileLru,
+  kVolatileLrm,
   kVolatileLfu,
   kVolatileRandom,
   kVolatileTtl,
@@ -50,6 +53,10 @@ struct EvictionRules {
   bool is_volatile() const {
     return policy >= EvictionPolicy::kVolatileLru && policy <= EvictionPolicy::kVolatileTtl;
   }
+  // Not who was used counts, but who was changed.
+  bool counts_changes() const {
+    return policy == EvictionPolicy::kAllKeysLrm || policy == EvictionPolicy::kVolatileLrm;
+  }
   bool counts_hits() const {
     return policy == EvictionPolicy::kAllKeysLfu || policy == EvictionPolicy::kVolatileLfu ||
            policy == EvictionPolicy::kCache;
@@ -64,10 +71,22 @@ class AccessClock {
   static constexpr uint8_t kCacheInit = 1;  // and in cache mode
   static constexpr uint64_t kEpochTurnovers = 8;
 
-  void set_rules(const EvictionRules& rules) { rules_ = rules; }
+  void set_rules(const EvictionRules& rules) {
+    rules_ = rules;
+    has_plain_reads_ = !rules.counts_hits() && !rules.counts_changes();
+  }
   const EvictionRules& rules() const { return rules_; }
 
-  // The key was used.
+  // The key was read.
+  void TouchRead(CompactValue& value, int64_t now_ms) {
+    if (has_plain_reads_) [[likely]] {
+      const uint16_t now = Seconds(now_ms);
+      if (value.access_clock() != now) value.set_access_clock(now);
+    } else if (!rules_.counts_changes()) {
+      CountHit(value, now_ms);
+    }
+  }
+  // The key was used to be changed.
   void Touch(CompactValue& value, int64_t now_ms) {
     if (!rules_.counts_hits()) [[likely]] {
       const uint16_t now = Seconds(now_ms);
@@ -112,6 +131,7 @@ class AccessClock {
   void CountHit(CompactValue& value, int64_t now_ms);
 
   EvictionRules rules_;
+  bool has_plain_reads_ = true;  // a read leaves its second
   uint8_t epoch_ = 0;
   uint64_t evicted_in_epoch_ = 0;
   uint64_t random_ = 0x9E3779B97F4A7C15;

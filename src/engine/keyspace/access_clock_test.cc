@@ -31,8 +31,8 @@ class AccessClockTest : public testing::Test {
 
 TEST_F(AccessClockTest, EveryPolicyHasItsNameAndIsFoundByIt) {
   for (std::string_view name :
-       {"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru",
-        "volatile-lfu", "volatile-random", "volatile-ttl"}) {
+       {"noeviction", "allkeys-lru", "allkeys-lrm", "allkeys-lfu", "allkeys-random", "volatile-lru",
+        "volatile-lrm", "volatile-lfu", "volatile-random", "volatile-ttl"}) {
     ASSERT_TRUE(PolicyOfName(name)) << name;
     EXPECT_EQ(PolicyName(*PolicyOfName(name)), name);
   }
@@ -51,6 +51,27 @@ TEST_F(AccessClockTest, SecondsSinceTheLastUse) {
   EXPECT_EQ(clock_.IdleSeconds(value_, kNow), 100u);
   clock_.StartIdle(value_, kNow, 1'000'000);
   EXPECT_EQ(clock_.IdleSeconds(value_, kNow), 65'535u);
+}
+
+TEST_F(AccessClockTest, AReadCountsUnlessThePolicyGoesByChanges) {
+  for (EvictionPolicy policy : {EvictionPolicy::kNone, EvictionPolicy::kAllKeysLru}) {
+    Use(policy);
+    clock_.StartIdle(value_, kNow, 100);
+    clock_.TouchRead(value_, kNow);
+    EXPECT_EQ(clock_.IdleSeconds(value_, kNow), 0u);
+  }
+  for (EvictionPolicy policy : {EvictionPolicy::kAllKeysLrm, EvictionPolicy::kVolatileLrm}) {
+    Use(policy);
+    clock_.StartIdle(value_, kNow, 100);
+    clock_.TouchRead(value_, kNow);
+    EXPECT_EQ(clock_.IdleSeconds(value_, kNow), 100u);
+    clock_.Touch(value_, kNow);
+    EXPECT_EQ(clock_.IdleSeconds(value_, kNow), 0u);
+  }
+  Use(EvictionPolicy::kVolatileLfu);
+  clock_.Start(value_, kNow);
+  clock_.TouchRead(value_, kNow);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), AccessClock::kLfuInit + 1);
 }
 
 TEST_F(AccessClockTest, LogarithmicCounterAsInRedis) {

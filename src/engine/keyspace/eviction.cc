@@ -156,7 +156,9 @@ uint64_t Evictor::ColdnessOf(CompactValue& value, int64_t now_ms) {
       coldness = uint64_t{UINT8_MAX} - clock.Settle(value, now_ms);
       break;
     case EvictionPolicy::kAllKeysLru:
+    case EvictionPolicy::kAllKeysLrm:
     case EvictionPolicy::kVolatileLru:
+    case EvictionPolicy::kVolatileLrm:
       coldness = clock.IdleSeconds(value, now_ms);
       break;
     default:  // all are the same

@@ -131,7 +131,7 @@ auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
   Iterator it = Find(key);
   if (it) {
     ++shard_.stats().hits;
-    Touch(it->value);
+    if (!no_touch_) access_clock().TouchRead(it->value, noted_ms());
   } else {
     ++shard_.stats().misses;
     shard_.NotifyKeyEvent(db_index_, key, KeyEvent::kKeyMiss);

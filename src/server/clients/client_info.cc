@@ -74,10 +74,13 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .resp3 = session.resp3,
       .lib_name = session.lib_name,
       .lib_version = session.lib_version,
+      .received_bytes = connection.executed_bytes() + connection.input_bytes(),
+      .sent_bytes = connection.sent_bytes(),
+      .commands = session.commands,
   };
 }
 
-std::string FormatClient(const ClientInfo& info) {
+std::string FlagsOf(const ClientInfo& info) {
   std::string flags;
   if (info.is_replica) flags += 'S';
   if (info.is_monitor) flags += 'O';
@@ -93,18 +96,23 @@ std::string FormatClient(const ClientInfo& info) {
   if (info.no_evict) flags += 'e';
   if (info.no_touch) flags += 'T';
   if (flags.empty()) flags += 'N';
+  return flags;
+}
+
+std::string FormatClient(const ClientInfo& info) {
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
       "multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} "
       "omem={} "
-      "tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}\n",
-      info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
-      info.db_index, info.channels, info.patterns, info.shard_channels, info.multi_commands,
-      info.watched_keys, info.input_bytes, info.input_free_bytes, info.multi_bytes,
-      info.reply_buffer_bytes, info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes,
-      info.memory_bytes, info.unsent_bytes > 0 ? "rw" : "r",
+      "tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={} "
+      "tot-net-in={} tot-net-out={} tot-cmds={}\n",
+      info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s,
+      FlagsOf(info), info.db_index, info.channels, info.patterns, info.shard_channels,
+      info.multi_commands, info.watched_keys, info.input_bytes, info.input_free_bytes,
+      info.multi_bytes, info.reply_buffer_bytes, info.reply_buffer_bytes, info.reply_slots,
+      info.unsent_bytes, info.memory_bytes, info.unsent_bytes > 0 ? "rw" : "r",
       info.command.empty() ? "NULL" : info.command, info.user, info.redirect, info.resp3 ? 3 : 2,
-      info.lib_name, info.lib_version);
+      info.lib_name, info.lib_version, info.received_bytes, info.sent_bytes, info.commands);
 }
 
 }  // namespace dfly

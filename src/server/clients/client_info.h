@@ -55,11 +55,18 @@ struct ClientInfo {
   bool resp3 = false;
   std::string lib_name;
   std::string lib_version;
+  uint64_t received_bytes = 0;
+  uint64_t sent_bytes = 0;
+  uint64_t commands = 0;  // before the one that runs
 };
 
 // Thread: the session's.
 ClientInfo InfoOfClient(const Session& session, uint64_t now_ns);
-// One line with the fields of Redis 7.4 in its order, with its line end.
+// Those of Redis and Valkey, not all of which are set here.
+inline constexpr std::string_view kClientFlags = "bcdeirtuxABEIMNOPRSTU";
+// "N", or a letter for each of what is not usual about it.
+std::string FlagsOf(const ClientInfo& info);
+// One line with the fields of Redis 8 in its order, with its line end.
 std::string FormatClient(const ClientInfo& info);
 
 }  // namespace dfly

@@ -19,7 +19,7 @@ TEST(ClientInfoTest, AFreshClientLooksAsInRedis) {
       "id=3 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= age=0 idle=0 flags=N db=0 "
       "sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 "
       "obl=0 oll=0 omem=0 tot-mem=900 events=r cmd=NULL user=default redir=-1 resp=2 "
-      "lib-name= lib-ver=\n");
+      "lib-name= lib-ver= tot-net-in=0 tot-net-out=0 tot-cmds=0\n");
 }
 
 TEST(ClientInfoTest, ShowsWhatTheClientHasSet) {
@@ -32,9 +32,13 @@ TEST(ClientInfoTest, ShowsWhatTheClientHasSet) {
   info.resp3 = true;
   info.lib_name = "redis-py";
   info.lib_version = "5.0";
+  info.received_bytes = 70;
+  info.sent_bytes = 80;
+  info.commands = 9;
   const std::string line = FormatClient(info);
   for (const char* part : {" name=me ", " flags=cUeT ", " db=5 ", " omem=7 ", " events=rw ",
-                           " cmd=client|list ", " resp=3 ", " lib-name=redis-py lib-ver=5.0\n"}) {
+                           " cmd=client|list ", " resp=3 ", " lib-name=redis-py lib-ver=5.0 ",
+                           " tot-net-in=70 tot-net-out=80 tot-cmds=9\n"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
 }

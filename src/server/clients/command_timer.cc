@@ -12,17 +12,20 @@ namespace dfly {
 
 using helio::CycleClock;
 
-CommandTimer::CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint64_t>* next_id,
+CommandTimer::CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint64_t>* next_ids,
                            const ServerOptions& options)
     : thread_(thread),
-      next_id_(*next_id),
+      next_ids_(next_ids),
       tracks_(options.latency_tracking),
       histograms_(command_ids),
       slow_micros_(options.slowlog_log_slower_than_us),
       latency_ms_(options.latency_monitor_threshold_ms),
       percentiles_(options.latency_percentiles) {
-  slow_log_.set_max(options.slowlog_max_len);
-  SetThreshold();
+  slow_log().set_max(options.slowlog_max_len);
+  log(LogKind::kLargeRequest).set_max(options.large_request_max_len);
+  log(LogKind::kLargeReply).set_max(options.large_reply_max_len);
+  SetLargest(LogKind::kLargeRequest, options.large_request_bytes);
+  SetLargest(LogKind::kLargeReply, options.large_reply_bytes);
 }
 
 void CommandTimer::SetThreshold() {
@@ -34,7 +37,9 @@ void CommandTimer::SetThreshold() {
   };
   if (slow_micros_ >= 0) lower(slow_micros_);
   if (latency_ms_ > 0) lower(int64_t{latency_ms_} * 1000);
-  times_all_ = slow_micros_ >= 0 && slow_micros_ < 1000;
+  // Of a request that is not timed RESP makes at most twice as many bytes.
+  times_all_ = (slow_micros_ >= 0 && slow_micros_ < 1000) ||
+               from_bytes(LogKind::kLargeRequest) <= 2 * kUntimedBytesMax;
 }
 
 void CommandTimer::SetTracking(bool is_on) {
@@ -61,18 +66,43 @@ void CommandTimer::OnSlow(const Command& command, Args args, int64_t cycles, con
   NoteLatency(is_fast ? LatencyEvent::kFastCommand : LatencyEvent::kCommand, micros);
   if (slow_micros_ < 0 || micros < slow_micros_ || (command.flags & kSkipSlowlog) != 0) return;
   SlowEntry entry;
-  entry.time_s = helio::UnixMillis() / 1000;
   entry.micros = micros;
-  entry.args = LoggedArgs(command, args);
-  entry.command = &command;
   entry.way = way;
-  entry.thread = thread_;
   entry.locks_micros = CycleClock::ToMicros(caller.locks_cycles);
   entry.queue_micros = CycleClock::ToMicros(caller.queue_cycles);
   entry.waited_micros = CycleClock::ToMicros(waited_cycles);
   entry.held_by = caller.held_by;
   entry.hops = way == SlowEntry::Way::kBatch ? 1 : caller.hops;
   entry.ended_at = CycleClock::Now();
+  Bring(std::move(entry), command, args, caller);
+}
+
+uint64_t CommandTimer::RequestBytes(Args args) {
+  const auto header = [](uint64_t number) {
+    uint64_t bytes = 4;  // its type, one digit, and the line end
+    for (; number >= 10; number /= 10) ++bytes;
+    return bytes;
+  };
+  uint64_t bytes = header(args.size());
+  for (std::string_view arg : args.all()) bytes += header(arg.size()) + arg.size() + 2;
+  return bytes;
+}
+
+void CommandTimer::LogSized(LogKind kind, const Command& command, Args args, uint64_t bytes,
+                            const Caller& caller, SlowEntry::Way way) {
+  if ((command.flags & kSkipSlowlog) != 0) return;
+  SlowEntry entry;
+  entry.kind = kind;
+  entry.bytes = bytes;
+  entry.way = way;
+  Bring(std::move(entry), command, args, caller);
+}
+
+void CommandTimer::Bring(SlowEntry entry, const Command& command, Args args, const Caller& caller) {
+  entry.time_s = helio::UnixMillis() / 1000;
+  entry.args = LoggedArgs(command, args);
+  entry.command = &command;
+  entry.thread = thread_;
   if (caller.slow != nullptr) {
     caller.slow->push_back(std::move(entry));
     return;
@@ -92,10 +122,11 @@ void CommandTimer::Log(SlowEntry entry, const Session* session) {
     entry.address = session->peer_address;
     entry.client_name = session->name.substr(0, SlowEntry::kNameMax);
     entry.client_id = session->connection.id();
-    session->connection.WatchSend();
+    if (entry.kind == LogKind::kSlow) session->connection.WatchSend();
   }
-  entry.id = next_id_.fetch_add(1, std::memory_order_relaxed);
-  slow_log_.Add(std::move(entry));
+  const auto kind = static_cast<size_t>(entry.kind);
+  entry.id = next_ids_[kind].fetch_add(1, std::memory_order_relaxed);
+  logs_[kind].Add(std::move(entry));
 }
 
 }  // namespace dfly

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long commands take on one thread: for SLOWLOG, LATENCY and the percentiles of INFO.
+// How long commands take on one thread, and how large they are: for SLOWLOG, COMMANDLOG, LATENCY
+// and the percentiles of INFO.
 //
 // What costs next to nothing is timed in one of 16 calls only, unless the slow log wants all that
 // take less than a millisecond (CommandRunner::UpdateTiming): looking at the clock twice is a tenth
-// of a GET.
+// of a GET. The sizes of requests are looked at when a command is timed, and those that are not
+// timed are small.
 #pragma once
 
 #include <algorithm>
@@ -40,13 +42,18 @@ struct Caller {
 // Owner: one worker. Suspends: never.
 class CommandTimer {
  public:
-  // `next_id` numbers the slow commands of all threads.
-  CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint64_t>* next_id,
+  // `next_ids` number the logged commands of all threads, those of each LogKind for themselves.
+  CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint64_t>* next_ids,
                const ServerOptions& options);
 
   // Microseconds; 0: every command, -1: none.
   void SetSlowLog(int64_t micros) {
     slow_micros_ = micros;
+    SetThreshold();
+  }
+  // Bytes, of kLargeRequest or kLargeReply; 0: every command, -1: none.
+  void SetLargest(LogKind kind, int64_t bytes) {
+    from_bytes_[static_cast<size_t>(kind)] = bytes < 0 ? UINT64_MAX : static_cast<uint64_t>(bytes);
     SetThreshold();
   }
   // 0: the monitor is off.
@@ -67,11 +74,33 @@ class CommandTimer {
   }
   // Each call has to be timed, however cheap.
   bool times_all() const { return times_all_; }
+  // Commands that are not timed have at most so many bytes, in at most kUntimedArgsMax arguments.
+  static constexpr size_t kUntimedBytesMax = 4096;
+  static constexpr size_t kUntimedArgsMax = 64;
+  // A reply of more bytes is to be told to OnReply: it is long, or some log wants it.
+  size_t reply_bytes_untold() const {
+    const uint64_t from = from_bytes(LogKind::kLargeReply);
+    return std::min(kUntimedBytesMax, from > 0 ? static_cast<size_t>(from - 1) : 0);
+  }
   bool IsSlow(int64_t cycles) const { return cycles >= threshold_cycles_; }
   // A command for which IsSlow is true is over: it goes to the logs that want it.
   // `waited_cycles`: for keys, which are no part of `cycles`.
   void OnSlow(const Command& command, Args args, int64_t cycles, const Caller& caller,
               SlowEntry::Way way, int64_t waited_cycles = 0);
+  // A command was timed: if its request is large it goes to the log of those.
+  void OnRequest(const Command& command, Args args, const Caller& caller, SlowEntry::Way way) {
+    const uint64_t from = from_bytes(LogKind::kLargeRequest);
+    if (from == UINT64_MAX) return;
+    const uint64_t bytes = RequestBytes(args);
+    if (bytes >= from) [[unlikely]]
+      LogSized(LogKind::kLargeRequest, command, args, bytes, caller, way);
+  }
+  // The same for its reply.
+  void OnReply(const Command& command, Args args, size_t bytes, const Caller& caller,
+               SlowEntry::Way way) {
+    if (bytes >= from_bytes(LogKind::kLargeReply)) [[unlikely]]
+      LogSized(LogKind::kLargeReply, command, args, bytes, caller, way);
+  }
   // Commands of ours that ran elsewhere, or for which nobody knew the client then.
   void TakeHome(std::vector<SlowEntry>* entries, const Session* session);
 
@@ -87,7 +116,8 @@ class CommandTimer {
     NoteLatency(event, static_cast<int64_t>(ns / 1000));
   }
 
-  SlowLog& slow_log() { return slow_log_; }
+  SlowLog& slow_log() { return log(LogKind::kSlow); }
+  SlowLog& log(LogKind kind) { return logs_[static_cast<size_t>(kind)]; }
   LatencyEvents& events() { return events_; }
   // Null: it was not called.
   const LatencyHistogram* histogram(uint32_t command_id) const {
@@ -95,7 +125,9 @@ class CommandTimer {
   }
   void ResetHistograms();
   size_t memory_used() const {
-    return histogram_count_ * sizeof(LatencyHistogram) + slow_log_.memory_used();
+    size_t bytes = histogram_count_ * sizeof(LatencyHistogram);
+    for (const SlowLog& log : logs_) bytes += log.memory_used();
+    return bytes;
   }
 
   // That INFO shows.
@@ -106,10 +138,17 @@ class CommandTimer {
  private:
   void SetThreshold();
   void NoteLatency(LatencyEvent event, int64_t micros);
+  uint64_t from_bytes(LogKind kind) const { return from_bytes_[static_cast<size_t>(kind)]; }
+  // Of the request, as an array of RESP.
+  static uint64_t RequestBytes(Args args);
+  void LogSized(LogKind kind, const Command& command, Args args, uint64_t bytes,
+                const Caller& caller, SlowEntry::Way way);
+  // To the caller's list, or to the log.
+  void Bring(SlowEntry entry, const Command& command, Args args, const Caller& caller);
   void Log(SlowEntry entry, const Session* session);
 
   const uint32_t thread_;
-  std::atomic<uint64_t>& next_id_;
+  std::atomic<uint64_t>* const next_ids_;
   int64_t threshold_cycles_ = INT64_MAX;  // the least that anybody wants to know of
   bool tracks_ = false;
   bool times_all_ = false;
@@ -119,7 +158,8 @@ class CommandTimer {
   int64_t slow_micros_ = -1;
   uint32_t latency_ms_ = 0;
   std::vector<double> percentiles_;
-  SlowLog slow_log_;
+  uint64_t from_bytes_[kLogKinds] = {};  // UINT64_MAX: none; of kSlow it says nothing
+  SlowLog logs_[kLogKinds];
   LatencyEvents events_;
 };
 

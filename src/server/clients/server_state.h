@@ -17,6 +17,7 @@
 #include "server/clients/http_frontend.h"
 #include "server/clients/memcached_rows.h"
 #include "server/meters/memory_meter.h"
+#include "server/meters/slow_log.h"
 #include "server/options/options.h"
 #include "server/options/settings.h"
 #include "server/scripts/function_store.h"
@@ -179,9 +180,9 @@ struct ServerState {
   const std::unique_ptr<MonitorLoad[]> monitor_loads;    // by thread
   const std::unique_ptr<EvictionHint[]> eviction_hints;  // by thread
   std::atomic<uint64_t> next_client_id{1};
-  std::atomic<uint64_t> slow_log_ids{0};      // the next one's
-  std::atomic<uint64_t> tracking_clients{0};  // that track what they read
-  std::atomic<uint16_t> port{0};              // 0: there is none
+  std::atomic<uint64_t> log_ids[kLogKinds] = {};  // the next ones
+  std::atomic<uint64_t> tracking_clients{0};      // that track what they read
+  std::atomic<uint16_t> port{0};                  // 0: there is none
   std::atomic<uint16_t> tls_port{0};
   ConnectionCounts connections{&pool, options.threads};
   Moves moves;

@@ -18,7 +18,7 @@ WorkerState::WorkerState(ServerState* its_server, helio::Proactor* its_proactor)
     : PerThread(this),
       server(*its_server),
       proactor(*its_proactor),
-      timer(proactor.index(), server.commands.id_count(), &server.slow_log_ids, server.options),
+      timer(proactor.index(), server.commands.id_count(), server.log_ids, server.options),
       shuffle(server.options.schedule_seed == 0
                   ? nullptr
                   : std::make_unique<MessageShuffle>(server.options.schedule_seed)) {

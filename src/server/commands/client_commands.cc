@@ -19,6 +19,7 @@
 #include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/commands/client_filter.h"
 #include "server/commands/client_watch.h"
 #include "server/commands/families.h"
 #include "server/commands/tracking_commands.h"
@@ -35,7 +36,9 @@ void Id(Session& session, Args, ReplySink& reply) {
 }
 
 void Info(Session& session, Args, ReplySink& reply) {
-  reply.Verbatim("txt", FormatClient(InfoOfClient(session, helio::MonotonicNanos())));
+  ClientInfo info = InfoOfClient(session, helio::MonotonicNanos());
+  if (info.commands > 0) --info.commands;  // this one
+  reply.Verbatim("txt", FormatClient(info));
 }
 
 void SetName(Session& session, Args args, ReplySink& reply) {
@@ -106,55 +109,24 @@ void Reply(Session& session, Args args, ReplySink& reply) {
 
 // --- All clients ---
 
-enum class ClientType { kNormal, kPubsub, kPrimary, kReplica };
-
-ClientType TypeOf(const Session& session) {
-  if (session.primary != nullptr) return ClientType::kPrimary;
-  if (session.feed != nullptr) return ClientType::kReplica;
-  return session.is_subscribed() ? ClientType::kPubsub : ClientType::kNormal;
-}
-
-std::optional<ClientType> ParseType(std::string_view text) {
-  if (IsWord(text, "normal")) return ClientType::kNormal;
-  if (IsWord(text, "pubsub")) return ClientType::kPubsub;
-  if (IsWord(text, "master")) return ClientType::kPrimary;
-  if (IsWord(text, "replica") || IsWord(text, "slave")) return ClientType::kReplica;
-  return std::nullopt;
-}
-
-std::string UnknownTypeError(std::string_view type) {
-  return fmt::format("ERR Unknown client type '{}'", Printed(type));
-}
-
 void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  bool any_type = true;
-  ClientType type = ClientType::kNormal;
-  std::vector<uint64_t> ids;
-  if (args.size() == 4 && IsWord(args[2], "type")) {
-    const auto parsed = ParseType(args[3]);
-    if (!parsed) return reply.Error(UnknownTypeError(args[3]));
-    any_type = false;
-    type = *parsed;
-  } else if (args.size() > 3 && IsWord(args[2], "id")) {
-    for (std::string_view text : args.from(3)) {
-      const auto id = ParseInt64(text);
-      if (!id) return reply.Error("ERR Invalid client ID");
-      ids.push_back(static_cast<uint64_t>(*id));
-    }
-    std::sort(ids.begin(), ids.end());
-  } else if (args.size() != 2) {
-    return reply.Error(kErrSyntax);
+  Session* const me = &SessionOf(cx);
+  ServerState& server = me->server;
+  ClientFilter filter;
+  if (const std::string error = filter.Parse(server, args, ClientFilter::Of::kList);
+      !error.empty()) {
+    return reply.Error(error);
   }
-  ServerState& server = SessionOf(cx).server;
   std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool.size());
   const uint64_t now_ns = helio::MonotonicNanos();
   AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const uint64_t id = session.connection.id();
-      if (session.connection.closing()) return;
-      if (!any_type && TypeOf(session) != type) return;
-      if (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), id)) return;
-      found[worker.index()].emplace_back(id, FormatClient(InfoOfClient(session, now_ns)));
+      if (session.connection.closing() || !filter.Matches(session, now_ns)) return;
+      if (&session == me && filter.skip_me()) return;
+      ClientInfo info = InfoOfClient(session, now_ns);
+      if (&session == me && info.commands > 0) --info.commands;  // this one
+      found[worker.index()].emplace_back(id, FormatClient(info));
     });
   });
   std::vector<std::pair<uint64_t, std::string>> lines;
@@ -165,70 +137,18 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Verbatim("txt", text);
 }
 
-struct KillFilter {
-  std::optional<uint64_t> id;
-  std::string_view address;
-  std::string_view local_address;
-  std::string_view user;
-  std::optional<ClientType> type;
-  uint64_t age_min_s = 0;
-  bool skip_me = true;
-
-  bool Matches(const Session& session, uint64_t now_ns) const {
-    const Connection& connection = session.connection;
-    if (id && connection.id() != *id) return false;
-    if (!address.empty() && session.peer_address != address) return false;
-    if (!local_address.empty() && session.local_address != local_address) return false;
-    if (!user.empty() && session.user.name != user) return false;
-    if (type && *type != TypeOf(session)) return false;
-    const uint64_t age_s = (now_ns - std::min(now_ns, connection.created_ns())) / 1'000'000'000;
-    return age_s >= age_min_s;
-  }
-};
-
-// Fills in what "CLIENT KILL <option> <value> ..." asks for. Returns the error, or nothing.
-std::string ParseKill(const AclStore& acl, Args args, KillFilter* filter) {
-  if (args.size() % 2 != 0) return std::string(kErrSyntax);
-  for (size_t i = 2; i < args.size(); i += 2) {
-    const std::string_view value = args[i + 1];
-    if (IsWord(args[i], "id")) {
-      const auto id = ParseInt64(value);
-      if (!id || *id <= 0) return "ERR client-id should be greater than 0";
-      filter->id = static_cast<uint64_t>(*id);
-    } else if (IsWord(args[i], "type")) {
-      filter->type = ParseType(value);
-      if (!filter->type) return UnknownTypeError(value);
-    } else if (IsWord(args[i], "addr")) {
-      filter->address = value;
-    } else if (IsWord(args[i], "laddr")) {
-      filter->local_address = value;
-    } else if (IsWord(args[i], "user")) {
-      if (acl.Find(value) == nullptr) return fmt::format("ERR No such user '{}'", Printed(value));
-      filter->user = value;
-    } else if (IsWord(args[i], "maxage")) {
-      const auto age_s = ParseInt64(value);
-      if (!age_s) return "ERR maxage is not an integer or out of range";
-      if (*age_s <= 0) return "ERR maxage should be greater than 0";
-      filter->age_min_s = static_cast<uint64_t>(*age_s);
-    } else if (IsWord(args[i], "skipme") && (IsWord(value, "yes") || IsWord(value, "no"))) {
-      filter->skip_me = IsWord(value, "yes");
-    } else {
-      return std::string(kErrSyntax);
-    }
-  }
-  return "";
-}
-
 void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  KillFilter filter;
+  ClientFilter filter;
   const bool is_old_form = args.size() == 3;
   if (is_old_form) {
     if (args[2].empty()) return reply.Error(kErrNoSuchClient);
-    filter.address = args[2];
-    filter.skip_me = false;
-  } else if (const std::string error = ParseKill(*SessionOf(cx).server.acl, args, &filter);
-             !error.empty()) {
-    return reply.Error(error);
+    filter.SetAddress(args[2]);
+  } else {
+    filter.set_skip_me(true);
+    if (const std::string error = filter.Parse(SessionOf(cx).server, args, ClientFilter::Of::kKill);
+        !error.empty()) {
+      return reply.Error(error);
+    }
   }
 
   Session* const me = &SessionOf(cx);
@@ -238,7 +158,7 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.closing() || !filter.Matches(session, now_ns)) return;
       if (&session == me) {
-        if (filter.skip_me) return;
+        if (filter.skip_me()) return;
         session.close_after_reply = true;  // its answer comes first
       } else if (session.primary != nullptr) {
         session.connection.CloseWhenSent();  // what it has sent is carried out
@@ -322,22 +242,33 @@ void Help(Args, ReplySink& reply) {
              "      Kill connections made from the specified address",
              "    * LADDR (<ip:port>|<unixsocket>:0)",
              "      Kill connections made to specified local address",
-             "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+             "    * TYPE (NORMAL|PRIMARY|MASTER|REPLICA|PUBSUB)",
              "      Kill connections by type.",
              "    * USER <username>",
              "      Kill connections authenticated by <username>.",
              "    * SKIPME (YES|NO)",
              "      Skip killing current connection (default: yes).",
-             "    * ID <client-id>",
+             "    * ID <client-id> [<client-id> ...]",
              "      Kill connections by client id.",
              "    * MAXAGE <maxage>",
              "      Kill connections older than the specified age.",
+             "    * FLAGS <flags>",
+             "      Kill connections that have all of the flags.",
+             "    * NAME <name>, LIB-NAME <name>, LIB-VER <version>",
+             "      Kill connections whose clients have given themselves that.",
+             "    * IDLE <seconds>",
+             "      Kill connections that have sent nothing for as long.",
+             "    * DB <index>",
+             "      Kill connections that have selected that database.",
+             "    * IP <ip>",
+             "      Kill connections made from the specified ip.",
+             "    * CAPA <letters>",
+             "      Kill nobody: no client has a capability here.",
+             "    * NOT-<option> <value>",
+             "      The others. Not for SKIPME, MAXAGE and IDLE.",
              "LIST [options ...]",
-             "    Return information about client connections. Options:",
-             "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-             "      Return clients of specified type.",
-             "    * ID id [id ...]",
-             "      Return clients of specified IDs only.",
+             "    Return information about client connections.",
+             "    Options are those of KILL (SKIPME default: no).",
              "UNBLOCK <clientid> [TIMEOUT|ERROR]",
              "    Unblock the specified blocked client.",
              "UNPAUSE",

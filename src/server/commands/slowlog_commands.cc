@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SLOWLOG. What others of its kind show of an entry is what Redis shows; EXPLAIN is ours.
+// SLOWLOG: what others of its kind show of an entry is what Redis shows; EXPLAIN is ours. And
+// COMMANDLOG, which is Valkey's.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -21,13 +22,25 @@ namespace {
 
 constexpr size_t kCountByDefault = 10;
 
+uint64_t MaxOf(LogKind kind, const Settings& settings) {
+  switch (kind) {
+    case LogKind::kSlow:
+      return settings.slowlog_max_len.load(std::memory_order_relaxed);
+    case LogKind::kLargeRequest:
+      return settings.large_request_max_len.load(std::memory_order_relaxed);
+    case LogKind::kLargeReply:
+      return settings.large_reply_max_len.load(std::memory_order_relaxed);
+  }
+  return 0;
+}
+
 // The newest entries of all threads, newest first.
-std::vector<SlowEntry> Newest(ServerState& server, size_t count) {
-  const uint64_t max = server.settings.slowlog_max_len.load(std::memory_order_relaxed);
-  count = std::min(count, static_cast<size_t>(max));
+std::vector<SlowEntry> Newest(LogKind kind, size_t count) {
+  ServerState& server = WorkerState::Here().server;
+  count = std::min(count, static_cast<size_t>(MaxOf(kind, server.settings)));
   std::vector<std::vector<SlowEntry>> parts(server.pool.size());
   AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
-    const auto& entries = worker.timer.slow_log().entries();
+    const auto& entries = worker.timer.log(kind).entries();
     const size_t taken = std::min(count, entries.size());
     parts[worker.index()].assign(entries.end() - static_cast<ptrdiff_t>(taken), entries.end());
   });
@@ -39,11 +52,9 @@ std::vector<SlowEntry> Newest(ServerState& server, size_t count) {
   return all;
 }
 
-// [count], where -1 is all. False: the error was replied.
-bool ParseCount(Args args, size_t* count, ReplySink& reply) {
-  *count = kCountByDefault;
-  if (args.size() == 2) return true;
-  const auto number = ParseInt64(args[2]);
+// A count, where -1 is all. False: the error was replied.
+bool ParseCount(std::string_view text, size_t* count, ReplySink& reply) {
+  const auto number = ParseInt64(text);
   if (!number || *number < -1) {
     reply.Error("ERR count should be greater than or equal to -1");
     return false;
@@ -57,20 +68,29 @@ void ReplyArgs(const SlowEntry& entry, ReplySink& reply) {
   for (const std::string& arg : entry.args) reply.Bulk(arg);
 }
 
-void Get(CoordinatorContext&, Args args, ReplySink& reply) {
-  size_t count = 0;
-  if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
+void ReplyNewest(LogKind kind, size_t count, ReplySink& reply) {
+  const std::vector<SlowEntry> entries = Newest(kind, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     reply.Array(6);
     reply.Integer(static_cast<int64_t>(entry.id));
     reply.Integer(entry.time_s);
-    reply.Integer(entry.micros);
+    reply.Integer(kind == LogKind::kSlow ? entry.micros : static_cast<int64_t>(entry.bytes));
     ReplyArgs(entry, reply);
     reply.Bulk(entry.address);
     reply.Bulk(entry.client_name);
   }
+}
+
+void Empty(LogKind kind) {
+  AwaitOnAll<WorkerState>(WorkerState::Here().server,
+                          [kind](WorkerState& worker) { worker.timer.log(kind).Clear(); });
+}
+
+void Get(CoordinatorContext&, Args args, ReplySink& reply) {
+  size_t count = kCountByDefault;
+  if (args.size() > 2 && !ParseCount(args[2], &count, reply)) return;
+  ReplyNewest(LogKind::kSlow, count, reply);
 }
 
 std::string_view NameOf(SlowEntry::Way way) {
@@ -87,9 +107,9 @@ std::string_view NameOf(SlowEntry::Way way) {
 
 // SLOWLOG EXPLAIN [count]: where the time of these went.
 void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
-  size_t count = 0;
-  if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
+  size_t count = kCountByDefault;
+  if (args.size() > 2 && !ParseCount(args[2], &count, reply)) return;
+  const std::vector<SlowEntry> entries = Newest(LogKind::kSlow, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     const auto number = [&reply](std::string_view name, int64_t value) {
@@ -123,12 +143,11 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
 }
 
 void Len(CoordinatorContext&, Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(Newest(WorkerState::Here().server, SIZE_MAX).size()));
+  reply.Integer(static_cast<int64_t>(Newest(LogKind::kSlow, SIZE_MAX).size()));
 }
 
 void Reset(CoordinatorContext&, Args, ReplySink& reply) {
-  AwaitOnAll<WorkerState>(WorkerState::Here().server,
-                          [](WorkerState& worker) { worker.timer.slow_log().Clear(); });
+  Empty(LogKind::kSlow);
   reply.Ok();
 }
 
@@ -141,6 +160,56 @@ void Help(Args, ReplySink& reply) {
        "    id, timestamp, time in microseconds, arguments array, client IP and port,",
        "    client name", "EXPLAIN [<count>]", "    The same entries, with where their time went.",
        "LEN", "    Return the length of the slowlog.", "RESET", "    Reset the slowlog."});
+}
+
+// --- COMMANDLOG ---
+
+bool ParseKind(std::string_view word, LogKind* kind, ReplySink& reply) {
+  if (IsWord(word, "slow")) {
+    *kind = LogKind::kSlow;
+  } else if (IsWord(word, "large-request")) {
+    *kind = LogKind::kLargeRequest;
+  } else if (IsWord(word, "large-reply")) {
+    *kind = LogKind::kLargeReply;
+  } else {
+    reply.Error("ERR type should be one of the following: slow, large-request, large-reply");
+    return false;
+  }
+  return true;
+}
+
+void GetOfKind(CoordinatorContext&, Args args, ReplySink& reply) {
+  size_t count = 0;
+  LogKind kind;
+  if (!ParseCount(args[2], &count, reply) || !ParseKind(args[3], &kind, reply)) return;
+  ReplyNewest(kind, count, reply);
+}
+
+void LenOfKind(CoordinatorContext&, Args args, ReplySink& reply) {
+  LogKind kind;
+  if (!ParseKind(args[2], &kind, reply)) return;
+  reply.Integer(static_cast<int64_t>(Newest(kind, SIZE_MAX).size()));
+}
+
+void ResetOfKind(CoordinatorContext&, Args args, ReplySink& reply) {
+  LogKind kind;
+  if (!ParseKind(args[2], &kind, reply)) return;
+  Empty(kind);
+  reply.Ok();
+}
+
+void HelpOfKinds(Args, ReplySink& reply) {
+  ReplyHelp(reply, "COMMANDLOG",
+            {"GET <count> <type>",
+             "    Return top <count> entries of the specified <type> from the commandlog (-1 mean "
+             "all).",
+             "    Entries are made of:", "    id, timestamp,",
+             "        time in microseconds for type of slow,",
+             "        or size in bytes for type of large-request,",
+             "        or size in bytes for type of large-reply",
+             "    arguments array, client IP and port,", "    client name", "LEN <type>",
+             "    Return the length of the specified type of commandlog.", "RESET <type>",
+             "    Reset the specified type of commandlog."});
 }
 
 }  // namespace
@@ -172,7 +241,18 @@ void RegisterSlowLogCommands(CommandTable* table) {
       row("reset", Reset, 2, docs("Forgets the slow commands.", "2.2.12", "O(N), N entries")),
       HelpRow<Help>("6.2.0", "server"),
   };
-  for (Command& subcommand : slowlog.subcommands) {
+  Command commandlog = {
+      .name = "commandlog",
+      .arity = -2,
+      .docs = docs("A container for command log commands.", "8.1.0", "Depends on subcommand.")};
+  commandlog.subcommands = {
+      row("get", GetOfKind, 4,
+          docs("Returns the newest entries of a log.", "8.1.0", "O(N), N entries")),
+      row("len", LenOfKind, 3, docs("Counts the entries of a log.", "8.1.0", "O(1)")),
+      row("reset", ResetOfKind, 3, docs("Empties a log.", "8.1.0", "O(N), N entries")),
+      HelpRow<HelpOfKinds>("8.1.0", "server"),
+  };
+  const auto set_tips = [](Command& subcommand) {
     if (subcommand.name == "get" || subcommand.name == "explain") {
       subcommand.tips = "request_policy:all_nodes nondeterministic_output";
     } else if (subcommand.name == "len") {
@@ -180,8 +260,11 @@ void RegisterSlowLogCommands(CommandTable* table) {
     } else if (subcommand.name == "reset") {
       subcommand.tips = "request_policy:all_nodes response_policy:all_succeeded";
     }
-  }
+  };
+  for (Command& subcommand : slowlog.subcommands) set_tips(subcommand);
+  for (Command& subcommand : commandlog.subcommands) set_tips(subcommand);
   table->Add(std::move(slowlog));
+  table->Add(std::move(commandlog));
 }
 
 }  // namespace dfly

@@ -75,6 +75,7 @@ void Batches::Send() {
     ShardBatch* batch = std::exchange(open_[shard], nullptr);
     ++worker_.stats.batches;
     batch->connection->OnRemoteSent(batch->arg_bytes());
+    batch->is_large = batch->arg_bytes() > CommandTimer::kUntimedBytesMax;
     ++in_flight_;
     if (batch->may_write()) worker_.let_in.PushBack(batch);
     Count(batch);
@@ -235,8 +236,10 @@ auto Batches::RunEntries(ShardBatch* batch) -> EntryEnd {
 
 void Batches::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry) {
   std::optional<LargeText::Scope> scope;
-  if (!batch->large()->empty()) [[unlikely]]
-    scope.emplace(batch->large());
+  if (batch->is_large) [[unlikely]] {
+    if (!batch->large()->empty()) scope.emplace(batch->large());
+    if (batch->BytesOf(entry) > CommandTimer::kUntimedBytesMax) runner_.TimeNext(*entry.command);
+  }
   writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
   ShardContext& cx = turn.Begin(batch->db_index, batch->is_of_primary ? 0 : now_ms_);

@@ -25,6 +25,7 @@ bool CommandRunner::TryBlocking(ShardTurn& turn, const Command& command, Args ar
   const BlockingForm& form = *command.blocking;
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
+  const size_t size_before = writer.out()->size();
   if ((command.flags & kDenyOom) != 0 && worker_.server.memory.is_over()) [[unlikely]] {
     if (!care_.MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
   }
@@ -38,6 +39,7 @@ bool CommandRunner::TryBlocking(ShardTurn& turn, const Command& command, Args ar
   ++worker_.stats.blocking_tried;
   const Caller caller = worker_.timer.caller();
   CountWaiting(command, args, writer, errors_before, begin, &caller);
+  NoteReply(command, args, writer.out()->size() - size_before);
   turn.EndUnit();
   return true;
 }
@@ -74,6 +76,7 @@ void CommandRunner::CountRejected(const Command* row, const ReplySink& reply) {
 }
 
 void CommandRunner::UpdateTiming() {
+  reply_bytes_untold_ = worker_.timer.reply_bytes_untold();
   const auto update = [this](const auto& self, const Command& row) -> void {
     // SET is no "fast" command, as it may free a large value; here that is done later.
     const bool is_cheap = (row.flags & kFast) != 0 || row.name == "set";
@@ -119,6 +122,9 @@ void CommandRunner::CountWaiting(const Command& row, Args args, const ReplySink&
     if (worker_.timer.IsSlow(with_locks)) {
       worker_.timer.OnSlow(row, args, with_locks, *caller, SlowEntry::Way::kFiber, waited_cycles);
     }
+    if (count == 1) {
+      worker_.timer.OnRequest(row, args, *caller, SlowEntry::Way::kFiber);
+    }
   }
   CountErrorsSince(errors_before, reply, row);
   if (worker_.server.audit != nullptr) [[unlikely]]
@@ -134,7 +140,9 @@ void CommandRunner::Audit(const Session* session, const Command& row, Args args,
   audit->OnCommand(session, row, args, has_failed ? reply.last_error_code() : "");
 }
 
-void CommandRunner::NoteLong(const Command& row, Args args) {
+void CommandRunner::NoteLong(const Command& row, Args args, size_t reply_bytes, bool was_timed) {
+  NoteReply(row, args, reply_bytes);
+  if (was_timed) return;
   // With the cheap ones before it in the same read, which are some microseconds at most.
   const int64_t end = helio::CycleClock::Now();
   const int64_t cycles = end - untimed_from_;
@@ -143,9 +151,7 @@ void CommandRunner::NoteLong(const Command& row, Args args) {
 }
 
 void CommandRunner::OnSlow(const Command& row, Args args, int64_t cycles) {
-  const Caller& caller = worker_.timer.caller();
-  worker_.timer.OnSlow(row, args, cycles, caller,
-                       caller.slow != nullptr ? SlowEntry::Way::kBatch : SlowEntry::Way::kInPlace);
+  worker_.timer.OnSlow(row, args, cycles, worker_.timer.caller(), WayInPlace());
 }
 
 }  // namespace dfly

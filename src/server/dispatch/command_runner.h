@@ -60,9 +60,31 @@ class CommandRunner : public PerThread<CommandRunner> {
                   RespWriter& writer) {
     const size_t size_before = writer.out()->size();
     const bool was_timed = RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
-    if (!was_timed && writer.out()->size() > size_before + kCheapBytesMax) [[unlikely]]
-      NoteLong(command, args);
+    if (writer.out()->size() > size_before + reply_bytes_untold_) [[unlikely]]
+      NoteLong(command, args, writer.out()->size() - size_before, was_timed);
   }
+  // A reply of more bytes goes to NoteReply.
+  size_t reply_bytes_untold() const { return reply_bytes_untold_; }
+  // A command of `caller` has written a reply of so many bytes, and was timed.
+  void NoteReply(const Command& row, Args args, size_t bytes, const Caller& caller,
+                 SlowEntry::Way way) {
+    if (bytes > reply_bytes_untold_) [[unlikely]]
+      worker_.timer.OnReply(row, args, bytes, caller, way);
+  }
+  // The same for one that ran in place.
+  void NoteReply(const Command& row, Args args, size_t bytes) {
+    if (bytes > reply_bytes_untold_) [[unlikely]]
+      worker_.timer.OnReply(row, args, bytes, worker_.timer.caller(), WayInPlace());
+  }
+  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
+  // one.
+  static bool IsSmall(Args args) {
+    return args.size() <= CommandTimer::kUntimedArgsMax &&
+           args[args.size() - 1].size() <= CommandTimer::kUntimedBytesMax;
+  }
+  // `args` seem small, but have more than kUntimedBytesMax bytes: the next command of the row,
+  // which is theirs, is timed.
+  void TimeNext(const Command& row) { worker_.stats.commands[row.id].until_timed = 0; }
   // The same if there is room for what it writes, or else the error.
   void RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer) {
@@ -108,10 +130,10 @@ class CommandRunner : public PerThread<CommandRunner> {
   void SetLatencyThreshold(uint32_t ms);
 
  private:
-  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
-  // one or in the reply.
-  static constexpr size_t kCheapArgsMax = 64;
-  static constexpr size_t kCheapBytesMax = 4096;
+  SlowEntry::Way WayInPlace() const {
+    return worker_.timer.caller().slow != nullptr ? SlowEntry::Way::kBatch
+                                                  : SlowEntry::Way::kInPlace;
+  }
 
   bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
                RespWriter& writer);
@@ -122,8 +144,8 @@ class CommandRunner : public PerThread<CommandRunner> {
   void CountFailed(const ReplySink& reply, const Command& row);
   template <Timing kTiming>
   void NoteTimed(const Command& row, Args args, int64_t begin, int64_t end);
-  // The reply of a command that was not timed is long: was it slow?
-  void NoteLong(const Command& row, Args args);
+  // The reply of a command is long. If it was not timed: was it slow?
+  void NoteLong(const Command& row, Args args, size_t reply_bytes, bool was_timed);
   // One that ran in place.
   void OnSlow(const Command& row, Args args, int64_t cycles);
 
@@ -133,6 +155,7 @@ class CommandRunner : public PerThread<CommandRunner> {
   RecentCommands* const recent_commands_;
   // Since when what has run was not timed: about the begin of the next command that is.
   int64_t untimed_from_ = 0;
+  size_t reply_bytes_untold_ = 0;  // the timer's
 };
 
 template <CommandRunner::Timing kTiming, typename Call>
@@ -141,9 +164,7 @@ inline bool CommandRunner::RunCounted(const Command& row, Args args, ReplySink& 
   const uint64_t errors_before = reply.error_count();
   if constexpr (kTiming != Timing::kOwn) {
     CommandStats& counted = worker_.stats.commands[row.id];
-    const bool is_small =
-        args.size() <= kCheapArgsMax && args[args.size() - 1].size() <= kCheapBytesMax;
-    if (counted.until_timed != 0 && is_small) [[likely]] {
+    if (counted.until_timed != 0 && IsSmall(args)) [[likely]] {
       --counted.until_timed;
       ++counted.calls;
       call();
@@ -174,6 +195,7 @@ void CommandRunner::NoteTimed(const Command& row, Args args, int64_t begin, int6
     const int64_t cycles = end - begin + worker_.timer.caller().locks_cycles;
     if (worker_.timer.IsSlow(cycles)) [[unlikely]]
       OnSlow(row, args, cycles);
+    worker_.timer.OnRequest(row, args, worker_.timer.caller(), WayInPlace());
   }
 }
 
@@ -215,7 +237,9 @@ void CommandRunner::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args
                            .held_by = cx.held_by(),
                            .hops = cx.hops(),
                            .commands = count};
-    return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
+    CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
+    return NoteReply(row, args, (reply.out()->size() - size_before) / count, caller,
+                     SlowEntry::Way::kFiber);
   }
   reply.out()->Truncate(size_before);
   for (uint32_t i = 0; i < count; ++i) Reject(row, BusyError(cx.refused_for()), reply);

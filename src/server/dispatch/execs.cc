@@ -20,6 +20,12 @@ namespace dfly {
 
 namespace {
 
+size_t BytesOf(std::span<const std::string_view> args) {
+  size_t bytes = 0;
+  for (std::string_view arg : args) bytes += arg.size();
+  return bytes;
+}
+
 // The look-ups of what runs together. item(i): a Multi::Item.
 template <typename ItemAt>
 void Prefetch(const Shard& shard, size_t count, ItemAt item) {
@@ -131,6 +137,7 @@ void Execs::Run(ShardTurn& turn, const Command& row, const Multi& multi, int64_t
            [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   const CachingClient* const client = cx.client();
   const bool notes_reads = cx.notes_reads();
+  const bool is_large = multi.bytes() > CommandTimer::kUntimedBytesMax;
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &args_);
     if (client != nullptr) [[unlikely]]
@@ -140,6 +147,9 @@ void Execs::Run(ShardTurn& turn, const Command& row, const Multi& multi, int64_t
       continue;
     }
     cx.Begin(item.db_index, now_ms);
+    if (is_large && BytesOf(args_) > CommandTimer::kUntimedBytesMax) {
+      runner_.TimeNext(*item.command);
+    }
     runner_.RunSampled(cx, *item.command, args_, item.hash, writer);
   }
   turn.EndUnit();
@@ -269,8 +279,10 @@ void Execs::RunAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
           if (item.denial != AclDenial::kNone) [[unlikely]] {
             return runner.Reject(*item.command, ExecDenialError({item.denial}), writer);
           }
+          const size_t size_before = writer.out()->size();
           runner.RunHandler<CommandRunner::Timing::kOwn>(shard_cx, *item.command, args, item.hash,
                                                          writer);
+          runner.NoteReply(*item.command, args, writer.out()->size() - size_before);
         });
   };
   const std::vector<Multi::Item>& items = multi->items();
@@ -344,6 +356,7 @@ void Execs::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item
     const uint64_t errors_before = reply.error_count();
     runner_.RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
     runner_.Audit(&session, command, args, reply, errors_before);
+    runner_.NoteReply(command, args, out->size() - size_before);
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
@@ -361,6 +374,7 @@ void Execs::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item
       }
       caller.hops = inner.hops();
     });
+    runner_.NoteReply(command, args, out->size() - size_before, caller, SlowEntry::Way::kFiber);
   }
   // CLIENT REPLY ON is answered itself.
   if (drops_reply && session.drops_replies()) out->Truncate(size_before);

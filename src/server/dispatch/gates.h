@@ -46,6 +46,10 @@ class Gates : public PerThread<Gates> {
   // The server is about to end: no command that may write is executed. False: it goes on after all.
   void HoldWritesForStop(bool holds);
   bool is_paused() const { return paused_until_ms_ != 0 || holds_for_stop_; }
+  // Of CLIENT PAUSE. 0: there is none.
+  int64_t paused_until_ms() const { return paused_until_ms_; }
+  bool pauses_writes_only() const { return pause_writes_only_; }
+  bool holds_for_stop() const { return holds_for_stop_; }
   // For this command.
   bool IsPaused(const Command& command, Args args, const Session& session) {
     return is_paused() && ConcernsPause(command, args, session);

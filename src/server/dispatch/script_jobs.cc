@@ -101,11 +101,13 @@ void ScriptJobs::Main(void* arg) {
   ScriptJobs& jobs = *job->jobs;
   Caller caller = jobs.worker_.timer.caller();
   const uint64_t errors_before = job->writer.error_count();
+  size_t size_before = job->writer.out()->size();
   const int64_t begin = helio::CycleClock::Now();
   job->is_abandoned = !job->run->Run(job->call, job->writer);
   // If it has given way its client may be gone, and its arguments are the batch's.
   if (ShardBatch* const batch = job->batch; batch != nullptr) {
     caller = {.slow = &batch->slow};
+    size_before = batch->ends.empty() ? 0 : batch->ends.back();
     if (job->queued != nullptr) {
       caller.queue_cycles = batch->queued_at - batch->sent_at;
       caller.locks_cycles = begin - batch->queued_at;
@@ -115,6 +117,8 @@ void ScriptJobs::Main(void* arg) {
   if (!job->is_abandoned) {  // else it is counted when it runs again
     jobs.runner_.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin,
                               &caller);
+    jobs.runner_.NoteReply(*job->command, Args(job->args), job->writer.out()->size() - size_before,
+                           caller, SlowEntry::Way::kFiber);
   }
   if (job->has_given_way) job->on_end(job);
 }

@@ -60,6 +60,13 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   // Some command of it may.
   bool may_write() const { return may_write_; }
   size_t arg_bytes() const { return arg_bytes_.size() + large_bytes_ + multi_bytes_; }
+  // Those of one command, but for such as large() has; then more than any other one.
+  size_t BytesOf(const Entry& entry) const {
+    if (!large_.empty()) return SIZE_MAX;
+    if (entry.arg_count == 0) return 0;
+    const size_t begin = entry.first_arg == 0 ? 0 : arg_ends_[entry.first_arg - 1];
+    return arg_ends_[entry.first_arg + entry.arg_count - 1] - begin;
+  }
   // Of its arguments, those that it has as they came.
   std::vector<LargeText>* large() { return &large_; }
   // What it takes, without EXECs' commands, which count for themselves.
@@ -120,6 +127,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
   uint64_t connection_id = 0;
   ShardId shard = 0;
+  bool is_large = false;         // it has more bytes than what is not timed
   bool discard_replies = false;  // nobody is there any more to read them
   int db_index = 0;
   bool resp3 = false;

@@ -595,6 +595,9 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         const uint64_t errors_before = writer_.error_count();
         runner_.RunCounted<CommandRunner::Timing::kSampled>(
             *noted.command, args, writer_, [&] { noted.command->session(session, args, writer_); });
+        if (out->size() > size_before + runner_.reply_bytes_untold()) [[unlikely]] {
+          runner_.NoteReply(*noted.command, args, out->size() - size_before);
+        }
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
         if (server_.audit != nullptr) [[unlikely]]

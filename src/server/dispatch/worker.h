@@ -114,6 +114,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
 
   // CommandSink
   Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
+  Outcome OnLargeCommand(Connection* connection, std::span<const std::string_view> args) override;
   Outcome OnHttp(Connection* connection, const HttpRequest& request) override {
     if (server_.http == nullptr) return Outcome::kClose;
     return server_.http->OnHttp(connection, SessionOf(connection), request);
@@ -237,7 +238,6 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // What MONITOR shows.
   void FeedMonitors(const Session& session, const Command& command, Args args);
   void FeedExec(const Session& session);
-
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
   // TryEnd

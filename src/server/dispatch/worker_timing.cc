@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of statistics and MONITOR.
+#include "commands/table/lookup.h"
 #include "helio/net/tls.h"
 #include "server/dispatch/worker.h"
 
@@ -21,6 +22,16 @@ void Worker::ResetStats() {
     counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
     counted.expired_members = counted.freed_objects = 0;
   }
+}
+
+CommandSink::Outcome Worker::OnLargeCommand(Connection* connection,
+                                            std::span<const std::string_view> args) {
+  if (CommandRunner::IsSmall(args)) {
+    RunNoted();  // what was noted before it would be timed instead of it
+    const Lookup found = Find(commands_, Args(args));
+    if (found.is_found()) runner_.TimeNext(*found.row);
+  }
+  return OnCommand(connection, args);
 }
 
 void Worker::FeedMonitors(const Session& session, const Command& command, Args args) {

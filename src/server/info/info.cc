@@ -55,18 +55,24 @@ void WriteRow(const InfoFacts& facts, const MetricRow& row, InfoText& out) {
 bool IsWanted(const InfoSection& section, std::span<const std::string_view> wanted) {
   if (wanted.empty()) return section.is_default;
   return std::any_of(wanted.begin(), wanted.end(), [&section](std::string_view name) {
-    if (IsWord(name, "all") || IsWord(name, "everything")) return true;
+    if (IsWord(name, "all") || IsWord(name, "everything")) return !section.is_named_only;
     return IsWord(name, "default") ? section.is_default : IsWord(name, section.name);
   });
 }
 
-void Info(CoordinatorContext&, Args args, ReplySink& reply) {
+void Info(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto sections = args.from(1);
   const bool with_latencies =
       std::any_of(sections.begin(), sections.end(), [](std::string_view name) {
         return IsWord(name, "latencystats") || IsWord(name, "all") || IsWord(name, "everything");
       });
-  const InfoFacts facts = GatherInfo(WorkerState::Here().server, with_latencies);
+  ServerState& server = WorkerState::Here().server;
+  InfoFacts facts = GatherInfo(server, with_latencies);
+  if (std::any_of(sections.begin(), sections.end(),
+                  [](std::string_view name) { return IsWord(name, "keysizes"); })) {
+    facts.key_sizes =
+        GatherKeySizes(cx, server.settings.keysizes_keys_max.load(std::memory_order_relaxed));
+  }
   reply.Verbatim("txt", FormatInfo(facts, args.from(1)));
 }
 

@@ -22,6 +22,7 @@
 #include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/dispatch/gates.h"
 #include "server/dispatch/worker.h"
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
@@ -285,6 +286,20 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   facts->function_memory = functions->memory_used;
 }
 
+// As the thread that answers knows it.
+void AddPause(InfoFacts* facts) {
+  const Gates& gates = Gates::Here();
+  const int64_t left_ms = gates.paused_until_ms() - facts->now_us / 1000;
+  if (left_ms > 0) {
+    facts->paused_reason = "client_pause";
+    facts->paused_actions = gates.pauses_writes_only() ? "write" : "all";
+    facts->paused_ms = static_cast<uint64_t>(left_ms);
+  } else if (gates.holds_for_stop()) {
+    facts->paused_reason = "shutdown_in_progress";
+    facts->paused_actions = "write";
+  }
+}
+
 void AddMemory(ServerState& server, InfoFacts* facts) {
   facts->base_memory = Server::Here().base_memory_bytes();
   facts->data_memory = server.shards->used_bytes();
@@ -352,6 +367,7 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
   if (with_latencies) AddLatencies(server, &facts);
   AddProcess(&facts);
   AddServer(server, &facts);
+  AddPause(&facts);
   AddMemory(server, &facts);
   return facts;
 }

@@ -24,6 +24,7 @@
 #include "server/care/thread_rates.h"
 #include "server/clients/tls_settings.h"
 #include "server/clients/tracking_state.h"
+#include "server/info/key_sizes.h"
 #include "server/meters/append_log_facts.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/persistence_facts.h"
@@ -186,6 +187,10 @@ struct InfoFacts {
   uint64_t rejected_connections = 0;
   uint64_t evicted_clients = 0;
   std::array<uint64_t, kAclRefusals> acl_refusals = {};
+  // Why commands have to wait, and which; and for how long still, if that is known.
+  std::string_view paused_reason = "none";
+  std::string_view paused_actions = "none";
+  uint64_t paused_ms = 0;
 
   // Memory
   uint64_t used_memory = 0;
@@ -252,6 +257,9 @@ struct InfoFacts {
     uint64_t queue_length = 0;
   };
   std::vector<ShardFacts> per_shard;
+
+  // Only if they were asked for.
+  KeySizesFacts key_sizes;
 
   // The sum of all kinds of memory that are counted: what used_memory is.
   uint64_t CountedMemory() const;

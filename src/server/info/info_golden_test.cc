@@ -69,6 +69,14 @@ void FillProcess(InfoFacts* facts) {
   facts->rejected_connections = 1026;
   facts->forgotten_scripts = 1027;
   facts->acl_refusals = {1028, 1029, 1030, 1031, 1033, 1036};
+  facts->paused_reason = "client_pause";
+  facts->paused_actions = "write";
+  facts->paused_ms = 1034;
+  facts->key_sizes.databases.resize(2);
+  facts->key_sizes.databases[0].Add(KeySizes::kStrings, 1033);
+  facts->key_sizes.databases[0].Add(KeySizes::kStrings, 0);
+  facts->key_sizes.databases[1].Add(KeySizes::kZsets, 5);
+  facts->key_sizes.is_complete = false;
   facts->listeners = {"name=tcp,bind=*,port=1002", "name=unix,bind=/run/dragonfly.sock"};
   facts->evicted_clients = 1032;
   facts->cpu_sys_s = 33.125;
@@ -347,7 +355,7 @@ void ExpectGolden(const std::string& name, const std::string& text) {
 }
 
 std::string Everything(const InfoFacts& facts) {
-  const std::vector<std::string_view> sections = {"everything"};
+  const std::vector<std::string_view> sections = {"everything", "keysizes"};
   return FormatInfo(facts, sections);
 }
 

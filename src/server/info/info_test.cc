@@ -62,6 +62,8 @@ TEST(InfoTest, TheDefaultLeavesOutWhatIsLong) {
   EXPECT_THAT(Text({"all"}), HasSubstr("# Commandstats"));
   EXPECT_EQ(Text({"all"}), Text({"Everything"}));
   EXPECT_THAT(Text({"default", "dispatch"}), HasSubstr("# Dispatch"));
+  EXPECT_THAT(Text({"everything"}), Not(HasSubstr("# Keysizes")));
+  EXPECT_THAT(Text({"KeySizes"}), HasSubstr("# Keysizes\r\n"));
 }
 
 // What clients look for on connect (BullMQ, Sidekiq, ioredis), and what would mislead them.

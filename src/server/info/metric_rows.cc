@@ -33,6 +33,7 @@ std::span<const InfoSection> InfoSections() {
       InfoSection{"errorstats", "Errorstats", true, ErrorstatsRows()},
       InfoSection{"cluster", "Cluster", true, ClusterRows()},
       InfoSection{"keyspace", "Keyspace", true, KeyspaceRows()},
+      InfoSection{"keysizes", "Keysizes", false, KeysizesRows(), true},
       InfoSection{"dispatch", "Dispatch", false, DispatchRows()},
       InfoSection{"transaction", "Transaction", false, TransactionRows()},
       InfoSection{"threads", "Threads", false, ThreadsRows()},

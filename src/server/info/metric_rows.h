@@ -73,6 +73,7 @@ struct InfoSection {
   std::string_view title;
   bool is_default;  // shown by a plain INFO
   std::span<const MetricRow> rows;
+  bool is_named_only = false;  // it costs much: not by "all" or "everything" either
 };
 // In the order of INFO.
 std::span<const InfoSection> InfoSections();
@@ -154,6 +155,7 @@ std::span<const MetricRow> LatencystatsRows();
 std::span<const MetricRow> ErrorstatsRows();
 std::span<const MetricRow> ClusterRows();
 std::span<const MetricRow> KeyspaceRows();
+std::span<const MetricRow> KeysizesRows();
 std::span<const MetricRow> DispatchRows();
 std::span<const MetricRow> TransactionRows();
 std::span<const MetricRow> ThreadsRows();

@@ -210,6 +210,29 @@ constexpr MetricRow kKeyspace[] = {
      .samples = DatabaseSamples<&DatabaseFacts::expires>},
 };
 
+// --- Sizes of keys ---
+
+void KeySizesLines(const InfoFacts& facts, InfoText& out) {
+  for (size_t db = 0; db < facts.key_sizes.databases.size(); ++db) {
+    const KeySizes& sizes = facts.key_sizes.databases[db];
+    for (size_t type = 0; type < KeySizes::kTypes; ++type) {
+      const std::string text = KeySizes::Format(sizes.types[type]);
+      if (!text.empty()) out.Add(fmt::format("db{}_distrib_{}", db, KeySizes::NameOf(type)), text);
+    }
+  }
+}
+
+constexpr MetricRow kKeysizes[] = {
+    {.info = "db<n>_distrib_<type>",
+     .help = "Keys of a database by their size: bytes of strings, members of lists, sets, sorted "
+             "sets and hashes. 8=3: three have from 8 to 15. Only INFO keysizes has them, as all "
+             "keys are looked at, up to --keysizes_keys_max.",
+     .lines = KeySizesLines},
+    {.info = "keysizes_complete",
+     .help = "0: there were more keys than --keysizes_keys_max.",
+     .value = Of<[](const InfoFacts& f) -> uint64_t { return f.key_sizes.is_complete; }>},
+};
+
 // --- Threads ---
 
 void ThreadLines(const InfoFacts& facts, InfoText& out) {
@@ -347,6 +370,7 @@ std::span<const MetricRow> LatencystatsRows() { return kLatencystats; }
 std::span<const MetricRow> ErrorstatsRows() { return kErrorstats; }
 std::span<const MetricRow> ClusterRows() { return kCluster; }
 std::span<const MetricRow> KeyspaceRows() { return kKeyspace; }
+std::span<const MetricRow> KeysizesRows() { return kKeysizes; }
 std::span<const MetricRow> ThreadsRows() { return kThreads; }
 std::span<const MetricRow> ShardsRows() { return kShards; }
 

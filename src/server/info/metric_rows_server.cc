@@ -245,6 +245,18 @@ constexpr MetricRow kClients[] = {
     {.info = "total_blocking_keys_on_nokey",
      .help = "Of these, keys for whose end somebody waits (`XREADGROUP`).",
      .value = Of<&QueueFacts::waited_absences>},
+    {.info = "paused_reason",
+     .help =
+         "Why commands have to wait: `client_pause` (`CLIENT PAUSE`), `shutdown_in_progress`, or "
+         "`none`.",
+     .value = Of<&InfoFacts::paused_reason>},
+    {.info = "paused_actions",
+     .help = "Which: `all`, `write` or `none`.",
+     .value = Of<&InfoFacts::paused_actions>},
+    {.info = "paused_timeout_milliseconds",
+     .unit = MetricUnit::kMillis,
+     .help = "How long `CLIENT PAUSE` holds them still.",
+     .value = Of<&InfoFacts::paused_ms>},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SLOWLOG: commands that took long, and where their time went. Each thread logs those of its own
-// clients; who asks merges the logs.
+// SLOWLOG and COMMANDLOG: commands that took long, and where their time went; commands with many
+// bytes, and those with long replies. Each thread logs those of its own clients; who asks merges
+// the logs.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,10 @@ namespace dfly {
 
 struct Command;
 
+// What a command is logged for.
+enum class LogKind : uint8_t { kSlow, kLargeRequest, kLargeReply };
+inline constexpr size_t kLogKinds = 3;
+
 struct SlowEntry {
   enum class Way : uint8_t {
     kInPlace,  // on its client's thread
@@ -24,9 +29,11 @@ struct SlowEntry {
     kFiber,    // on a fiber, over shards or without keys
   };
 
-  uint64_t id = 0;  // of all threads
+  LogKind kind = LogKind::kSlow;
+  uint64_t id = 0;  // of all threads, among those of its kind
   int64_t time_s = 0;
-  int64_t micros = 0;  // what SLOWLOG GET tells: run and locks
+  int64_t micros = 0;  // kSlow: what SLOWLOG GET tells: run and locks
+  uint64_t bytes = 0;  // of the others: the request's, or the reply's
   std::vector<std::string> args;
   std::string address;
   std::string client_name;  // its first kNameMax bytes: the log is bounded
@@ -47,7 +54,7 @@ struct SlowEntry {
   int64_t disk_micros = 0;  // of these, it waited for the append-only log
 };
 
-// Owner: one worker.
+// Those of one kind. Owner: one worker.
 class SlowLog {
  public:
   void set_max(size_t max) {

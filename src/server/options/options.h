@@ -259,7 +259,12 @@ struct ServerOptions {
   uint64_t shutdown_timeout_s = 0;         // how long the end waits for locks, and for what hangs
   int64_t slowlog_log_slower_than_us = 0;  // -1: no command, 0: all
   uint64_t lock_warning_ms = 0;            // 0: nobody is told
+  uint64_t keysizes_keys_max = 0;          // that INFO keysizes looks at; 0: all
   uint64_t slowlog_max_len = 0;            // entries, of all threads
+  int64_t large_request_bytes = 0;         // COMMANDLOG; -1: no command, 0: all
+  uint64_t large_request_max_len = 0;      // entries, of all threads
+  int64_t large_reply_bytes = 0;
+  uint64_t large_reply_max_len = 0;
   uint64_t latency_monitor_threshold_ms = 0;  // 0: off
   KeyEventClasses key_events;
   uint64_t tracking_table_max_keys = 0;

@@ -53,6 +53,9 @@ struct Settings {
   std::atomic<uint64_t> auth_timeout_s{0};           // 0: no limit
   std::atomic<uint64_t> tracking_table_max_keys{0};  // of all shards together; 0: no limit
   std::atomic<uint64_t> slowlog_max_len{0};
+  std::atomic<uint64_t> keysizes_keys_max{0};  // 0: no limit
+  std::atomic<uint64_t> large_request_max_len{0};
+  std::atomic<uint64_t> large_reply_max_len{0};
   std::atomic<uint64_t> lock_warning_ms{0};     // 0: nobody is told
   std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
   std::atomic<CertificateUser> certificate_user{CertificateUser::kOff};

@@ -136,6 +136,23 @@ std::string ApplySlowLogSize(SettingHost& host, const SettingChange& change) {
   return "";
 }
 
+template <LogKind kKind, auto kMember>
+std::string ApplyLargest(SettingHost& host, const SettingChange& change) {
+  AwaitOnAll<CommandRunner>(ServerOf(host).state(), [&](CommandRunner& runner) {
+    WorkerState::Here().timer.SetLargest(kKind, change.now.*kMember);
+    runner.UpdateTiming();
+  });
+  return "";
+}
+
+template <LogKind kKind, auto kMember>
+std::string ApplyLogSize(SettingHost& host, const SettingChange& change) {
+  AwaitOnAll<WorkerState>(ServerOf(host).state(), [&](WorkerState& worker) {
+    worker.timer.log(kKind).set_max(change.now.*kMember);
+  });
+  return "";
+}
+
 std::string ApplyLatencyMonitor(SettingHost& host, const SettingChange&) {
   ServerState& server = ServerOf(host).state();
   AwaitOnAll<CommandRunner>(server, [&](CommandRunner& runner) {
@@ -412,6 +429,7 @@ constexpr SettingRow kRows[] = {
              "shards together; for others the oldest guess is told to have changed. 0: no limit. "
              "CONFIG SET changes it."},
     {.name = "slowlog-log-slower-than",
+     .old_name = "commandlog-execution-slower-than",
      .topic = kSlowCommands,
      .kind = kInteger,
      .initial = "10000",
@@ -423,6 +441,7 @@ constexpr SettingRow kRows[] = {
      .help = "Microseconds; commands that take as long, with waiting for locks, are in SLOWLOG. 0: "
              "all, -1: none. CONFIG SET changes it."},
     {.name = "slowlog-max-len",
+     .old_name = "commandlog-slow-execution-max-len",
      .topic = kSlowCommands,
      .kind = kInteger,
      .initial = "128",
@@ -431,6 +450,57 @@ constexpr SettingRow kRows[] = {
      .live = kStoreLive<&Settings::slowlog_max_len, &Options::slowlog_max_len>,
      .apply = ApplySlowLogSize,
      .help = "Commands that SLOWLOG keeps. CONFIG SET changes it."},
+    {.name = "commandlog-request-larger-than",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "1048576",
+     .min = -1,
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::large_request_bytes>,
+     .apply = ApplyLargest<LogKind::kLargeRequest, &Options::large_request_bytes>,
+     .flag_error = "must be -1 or more",
+     .help = "Bytes; commands that have as many, as an array of RESP, are in COMMANDLOG's "
+             "large-request. 0: all, -1: none. Up to 8192 all commands are timed, which costs a "
+             "tenth of a GET. CONFIG SET changes it."},
+    {.name = "commandlog-large-request-max-len",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "128",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::large_request_max_len>,
+     .live = kStoreLive<&Settings::large_request_max_len, &Options::large_request_max_len>,
+     .apply = ApplyLogSize<LogKind::kLargeRequest, &Options::large_request_max_len>,
+     .help = "Commands that COMMANDLOG's large-request keeps. CONFIG SET changes it."},
+    {.name = "commandlog-reply-larger-than",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "1048576",
+     .min = -1,
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::large_reply_bytes>,
+     .apply = ApplyLargest<LogKind::kLargeReply, &Options::large_reply_bytes>,
+     .flag_error = "must be -1 or more",
+     .help = "Bytes; commands whose replies have as many are in COMMANDLOG's large-reply. 0: all, "
+             "-1: none. CONFIG SET changes it."},
+    {.name = "commandlog-large-reply-max-len",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "128",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::large_reply_max_len>,
+     .live = kStoreLive<&Settings::large_reply_max_len, &Options::large_reply_max_len>,
+     .apply = ApplyLogSize<LogKind::kLargeReply, &Options::large_reply_max_len>,
+     .help = "Commands that COMMANDLOG's large-reply keeps. CONFIG SET changes it."},
+    {.name = "keysizes-keys-max",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "10000000",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::keysizes_keys_max>,
+     .live = kStoreLive<&Settings::keysizes_keys_max, &Options::keysizes_keys_max>,
+     .help = "Keys that INFO keysizes looks at, of all shards and databases together. It takes "
+             "about a second of all threads for ten million; other commands run in between. 0: "
+             "all. CONFIG SET changes it."},
     {.name = "lock-warning-ms",
      .topic = kSlowCommands,
      .kind = kInteger,

@@ -220,15 +220,16 @@ constexpr SettingRow kRows[] = {
      .topic = kData,
      .kind = kChoice,
      .initial = "noeviction",
-     .choices = "volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu "
-                "allkeys-random noeviction",
+     .choices = "volatile-lru volatile-lrm volatile-lfu volatile-random volatile-ttl allkeys-lru "
+                "allkeys-lrm allkeys-lfu allkeys-random noeviction",
      .slot = kPolicy,
      .apply = ApplyEviction,
      .flag_error = "'{}' is no policy",
      .brief = "what goes when memory is full",
-     .help = "Which keys go when memory is full: noeviction, allkeys-lru, allkeys-lfu, "
-             "allkeys-random, volatile-lru, volatile-lfu, volatile-random, volatile-ttl, as in "
-             "Redis. STICK keeps a key in any case. CONFIG SET changes it."},
+     .help =
+         "Which keys go when memory is full: noeviction, allkeys-lru, allkeys-lrm, allkeys-lfu, "
+         "allkeys-random, volatile-lru, volatile-lrm, volatile-lfu, volatile-random, "
+         "volatile-ttl, as in Redis 8.6. STICK keeps a key in any case. CONFIG SET changes it."},
     {.name = "maxmemory-samples",
      .topic = kData,
      .kind = kInteger,
