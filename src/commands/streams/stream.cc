@@ -27,6 +27,7 @@ constexpr std::string_view kErrBothStrategies =
 
 struct AddOrTrim {
   std::optional<StreamEntries::Trim> trim;
+  std::optional<References> references;
   bool only_if_present = false;  // NOMKSTREAM
   size_t id_at = 0;              // XADD: which argument is the id
   StreamId id;                   // XADD: if it is given
@@ -56,6 +57,13 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     const std::string_view option = args[i];
     const size_t more = args.size() - 1 - i;
     if (is_add && option == "*") break;
+    if (is_add && !option.empty() && option[0] >= '0' && option[0] <= '9') {  // no option does
+      if (!ParseNewId(option, parsed)) {
+        reply.Error(kErrInvalidStreamId);
+        return false;
+      }
+      break;
+    }
     const bool is_size = IsOption(option, "MAXLEN");
     if ((is_size || IsOption(option, "MINID")) && more > 0) {
       if (parsed->trim) {
@@ -95,6 +103,12 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
       }
     } else if (is_add && IsOption(option, "NOMKSTREAM")) {
       parsed->only_if_present = true;
+    } else if (const auto references = ReferencesOption(option); references) {
+      if (parsed->references) {
+        reply.Error(kErrSyntax);
+        return false;
+      }
+      parsed->references = references;
     } else if (is_add) {
       if (!ParseNewId(option, parsed)) {
         reply.Error(kErrInvalidStreamId);
@@ -147,13 +161,8 @@ std::optional<StreamId> NextId(const AddOrTrim& parsed, StreamId last, int64_t n
   return id;
 }
 
-// So many are left of it. How many an approximate trim takes follows from how the nodes are cut.
-void TellTrimmed(ShardContext& cx, std::string_view key, uint64_t size) {
-  cx.Tell("XTRIM", key, "MAXLEN", "=", size);
-}
-
-// XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id
-//   field value [field value ...]
+// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold
+//   [LIMIT count]] * | id field value [field value ...]
 void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   AddOrTrim parsed;
   if (!ParseAddOrTrim(cx, args, true, reply, &parsed)) return;
@@ -187,21 +196,24 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kStream);
   StreamValue& stream = StreamOrNew(value);
   stream.Append(*id, pairs, cx.shard().stream_limit());
-  const bool has_trimmed = parsed.trim && stream.Trim(*parsed.trim) > 0;
+  Trimmed trimmed;
+  if (parsed.trim) {
+    trimmed = TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
+  }
+  const bool has_trimmed = trimmed.erased > 0;
   cx.Changed(args.key(), KeyEvent::kXAdd);
-  const uint64_t size = stream.size();
   if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   if (cx.wants_effects()) {
     char scratch[StreamId::kTextMax];
     std::vector<std::string_view> words = {"XADD", args.key(), id->Format(scratch)};
     words.insert(words.end(), pairs.begin(), pairs.end());
     cx.TellAll(words);
-    if (has_trimmed) TellTrimmed(cx, args.key(), size);
+    if (has_trimmed) TellTrimmed(cx, args.key(), stream, trimmed);
   }
   ReplyStreamId(*id, reply);
 }
 
-// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]
+// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
 void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   AddOrTrim parsed;
   if (!ParseAddOrTrim(cx, args, false, reply, &parsed)) return;
@@ -209,12 +221,13 @@ void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
   StreamValue& stream = StreamOf(*value);
-  const uint64_t erased = stream.Trim(*parsed.trim);
-  if (erased > 0) {
-    if (cx.wants_effects()) TellTrimmed(cx, args.key(), stream.size());
-    cx.Changed(args.key(), KeyEvent::kXTrim, erased);
+  const Trimmed trimmed =
+      TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
+  if (trimmed.erased > 0) {
+    if (cx.wants_effects()) TellTrimmed(cx, args.key(), stream, trimmed);
+    cx.Changed(args.key(), KeyEvent::kXTrim, trimmed.erased);
   }
-  reply.Integer(static_cast<int64_t>(erased));
+  reply.Integer(static_cast<int64_t>(trimmed.erased));
 }
 
 // XDEL key id [id ...]
@@ -341,6 +354,7 @@ void RegisterStreamCommands(CommandTable* table) {
   RegisterStreamGroupCommands(table);
   RegisterStreamInfoCommands(table);
   RegisterStreamReadCommands(table);
+  RegisterStreamReferenceCommands(table);
 }
 
 }  // namespace dfly

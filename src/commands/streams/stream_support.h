@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,36 @@ void TellAcknowledged(ShardContext& cx, std::string_view key, const StreamGroup&
                       StreamId id);
 void TellDelivered(ShardContext& cx, std::string_view key, const StreamGroup& group);
 
+// --- What happens to groups' references when entries go (stream_references.cc) ---
+
+enum class References : uint8_t {
+  kKeep,    // KEEPREF: entries stay pending
+  kDrop,    // DELREF: they are pending nowhere any more
+  kRespect  // ACKED: who is pending, or was not delivered to some group, does not go
+};
+std::optional<References> ReferencesOption(std::string_view text);
+
+// What a trim has done.
+struct Trimmed {
+  uint64_t erased = 0;
+  std::vector<StreamId> gone;  // those, if it has not erased from the front only
+  struct Dropped {
+    const StreamGroup* group;
+    StreamId id;
+  };
+  std::vector<Dropped> dropped;  // what was pending
+};
+Trimmed TrimStream(StreamValue& stream, const StreamEntries::Trim& trim, References references);
+// Its effects. REQUIRES: wants_effects, and that it has erased something.
+void TellTrimmed(ShardContext& cx, std::string_view key, const StreamValue& stream,
+                 const Trimmed& trimmed);
+
+// IDS count id [id ...] at args[*at], which goes to the last one. None: the error was replied.
+std::optional<std::span<const std::string_view>> ParseIdsBlock(Args args, size_t* at,
+                                                               ReplySink& reply);
+
 // The rest of the family, each in its file.
+void RegisterStreamReferenceCommands(CommandTable* table);
 void RegisterStreamGroupCommands(CommandTable* table);
 void RegisterStreamInfoCommands(CommandTable* table);
 void RegisterStreamReadCommands(CommandTable* table);

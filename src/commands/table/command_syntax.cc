@@ -342,15 +342,18 @@ constexpr Row kRows[] = {
     {"waitaof", "numlocal:i numreplicas:i timeout:i"},
     {"watch", "key:k0..."},
     {"xack", "key:k0 group id..."},
+    {"xackdel", "key:k0 group [<condition: KEEPREF | DELREF | ACKED>] IDS (ids: numids:i id...)"},
     {"xadd",
-     "key:k0 [NOMKSTREAM@6.2.0] [(trim: <strategy: MAXLEN | MINID@6.2.0> [<operator: equal== | "
-     "approximately=~>] threshold [LIMIT count:i@6.2.0])] <id_or_auto: auto_id=* | id> "
+     "key:k0 [NOMKSTREAM@6.2.0] [<condition: KEEPREF | DELREF | ACKED>@8.2.0] [(trim: <strategy: "
+     "MAXLEN | MINID@6.2.0> [<operator: equal== | approximately=~>] threshold "
+     "[LIMIT count:i@6.2.0])] <id_or_auto: auto_id=* | id> "
      "(field_value: field value)..."},
     {"xautoclaim", "key:k0 group consumer min-idle-time start [COUNT count:i] [JUSTID]"},
     {"xclaim",
      "key:k0 group consumer min-idle-time id... [IDLE ms:i] [TIME unix-time-milliseconds:t] "
      "[RETRYCOUNT count:i] [FORCE] [JUSTID] [LASTID id]"},
     {"xdel", "key:k0 id..."},
+    {"xdelex", "key:k0 [<condition: KEEPREF | DELREF | ACKED>] IDS (ids: numids:i id...)"},
     {"xgroup|create",
      "key:k0 groupname <id: id | new_id=$> [MKSTREAM] [ENTRIESREAD entries_read:i]"},
     {"xgroup|createconsumer", "key:k0 groupname consumername"},
@@ -374,7 +377,7 @@ constexpr Row kRows[] = {
      "max_deleted_entry_id@7.0.0]"},
     {"xtrim",
      "key:k0 (trim: <strategy: MAXLEN | MINID@6.2.0> [<operator: equal== | approximately=~>] "
-     "threshold [LIMIT count:i@6.2.0])"},
+     "threshold [LIMIT count:i@6.2.0]) [<condition: KEEPREF | DELREF | ACKED>@8.2.0]"},
     {"zadd",
      "key:k0 [<condition: NX | XX>@3.0.2] [<comparison: GT | LT>@6.2.0] [change=CH@3.0.2] "
      "[increment=INCR@3.0.2] (score_member: score:d member)..."},

@@ -71,10 +71,19 @@ bool StreamValue::Erase(StreamId id) {
   return true;
 }
 
-uint64_t StreamValue::Trim(const StreamEntries::Trim& trim) {
-  const uint64_t erased = entries_.TrimFront(trim);
+uint64_t StreamValue::Trim(const StreamEntries::Trim& trim, std::vector<StreamId>* gone) {
+  const uint64_t erased = entries_.TrimFront(trim, gone);
   if (erased > 0) FindFirstId();
   return erased;
+}
+
+bool StreamValue::TrimUnreferenced(const StreamEntries::Trim& trim, std::vector<StreamId>* gone) {
+  const auto keeps = [this](StreamId id) { return IsReferenced(id); };
+  const bool is_front = entries_.TrimBut(trim, keeps, gone);
+  if (gone->empty()) return true;
+  FindFirstId();
+  if (!is_front) counters_.max_deleted_id = std::max(counters_.max_deleted_id, gone->back());
+  return is_front;
 }
 
 // --- Groups ---
@@ -94,6 +103,12 @@ StreamGroup* StreamValue::AddGroup(std::string_view name) {
 void StreamValue::RemoveGroup(StreamGroup* group) {
   groups_.erase(std::string_view(group->name));
   DeleteCounted(group, &bytes_);
+}
+
+bool StreamValue::IsReferenced(StreamId id) const {
+  return std::any_of(groups_.begin(), groups_.end(), [id](const auto& item) {
+    return item.second->last_id < id || item.second->FindPending(id) != nullptr;
+  });
 }
 
 bool StreamValue::FreeSome(size_t budget) {

@@ -13,6 +13,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/types/stream_entries.h"
 #include "core/types/stream_groups.h"
@@ -61,13 +62,18 @@ class StreamValue {
   // See StreamEntries. REQUIRES: `id` is larger than counters().last_id.
   void Append(StreamId id, std::span<const std::string_view> pairs, const StreamLimit& limit);
   bool Erase(StreamId id);
-  uint64_t Trim(const StreamEntries::Trim& trim);
+  uint64_t Trim(const StreamEntries::Trim& trim, std::vector<StreamId>* gone = nullptr);
+  // Erases only what no group refers to. True: all of these were in front of what is left, as with
+  // Trim. If not, it is as with Erase.
+  bool TrimUnreferenced(const StreamEntries::Trim& trim, std::vector<StreamId>* gone);
 
   const Groups& groups() const { return groups_; }
   StreamGroup* FindGroup(std::string_view name) const;
   // REQUIRES: there is none of that name.
   StreamGroup* AddGroup(std::string_view name);
   void RemoveGroup(StreamGroup* group);
+  // Some group has not been given this entry yet, or it is pending there.
+  bool IsReferenced(StreamId id) const;
 
   // Whether an entry behind `id` may have been erased by XDEL.
   bool HasGapsFrom(StreamId id) const;
