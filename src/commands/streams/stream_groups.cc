@@ -428,11 +428,11 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
     const bool is_new = before == nullptr;
     StreamPending& pending = group.Assign(id, consumer);
     if (is_new) pending.deliveries = 1;
-    pending.delivered_ms = delivered_ms;
+    group.SetDelivered(id, &pending, delivered_ms);
     if (options.deliveries && *options.deliveries >= 0) {
       pending.deliveries = static_cast<uint64_t>(*options.deliveries);
     } else if (!options.just_ids) {
-      ++pending.deliveries;
+      pending.deliveries = NextDelivery(pending.deliveries);
     }
     consumer->active_ms = now_ms;
     claimed.push_back(id);
@@ -495,8 +495,8 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
       continue;
     }
     StreamPending& pending = group.Assign(id, consumer);
-    pending.delivered_ms = now_ms;
-    if (!just_ids) ++pending.deliveries;
+    group.SetDelivered(id, &pending, now_ms);
+    if (!just_ids) pending.deliveries = NextDelivery(pending.deliveries);
     consumer->active_ms = now_ms;
     claimed.push_back(id);
     if (cx.wants_effects()) TellPending(cx, args.key(), group, id);

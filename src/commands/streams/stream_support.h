@@ -40,8 +40,9 @@ std::optional<std::vector<StreamId>> ParseStreamIds(std::span<const std::string_
                                                     ReplySink& reply);
 
 void ReplyStreamId(StreamId id, ReplySink& reply);
-// The id, and an array of names and values.
+// The id, and an array of names and values: in an array of these two, or two elements of another.
 void ReplyEntry(const StreamEntry& entry, ReplySink& reply);
+void ReplyEntryParts(const StreamEntry& entry, ReplySink& reply);
 // The entry with this id. False: there is none, and nothing was replied.
 bool ReplyEntryAt(const StreamEntries& entries, StreamId id, ReplySink& reply);
 
@@ -53,6 +54,11 @@ void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
 // The consumer of that name, made and reported if need be.
 StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,
                               std::string_view name);
+
+// How often an entry was delivered when it is once more. Redis has signed integers for it.
+constexpr uint64_t NextDelivery(uint64_t deliveries) {
+  return deliveries < INT64_MAX ? deliveries + 1 : INT64_MAX;
+}
 
 // Effects of a group's: what a consumer has been given, as the group has it now; that one is not
 // pending any more; and what the group has delivered. REQUIRES: wants_effects.

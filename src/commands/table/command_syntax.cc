@@ -369,8 +369,8 @@ constexpr Row kRows[] = {
     {"xrange", "key:k0 start end [COUNT count:i]"},
     {"xread", "[COUNT count:i] [BLOCK milliseconds:i] STREAMS (streams: key:k0... id...)"},
     {"xreadgroup",
-     "GROUP (group_consumer: group consumer) [COUNT count:i] [BLOCK milliseconds:i] [NOACK] "
-     "STREAMS (streams: key:k0... id...)"},
+     "GROUP (group_consumer: group consumer) [COUNT count:i] [BLOCK milliseconds:i] "
+     "[CLAIM min-idle-time:i@8.4.0] [NOACK] STREAMS (streams: key:k0... id...)"},
     {"xrevrange", "key:k0 end start [COUNT count:i]"},
     {"xsetid",
      "key:k0 last-id [ENTRIESADDED entries_added:i@7.0.0] [MAXDELETEDID "

@@ -43,7 +43,11 @@ StreamConsumer* StreamGroup::AddConsumer(std::string_view consumer_name, int64_t
 }
 
 void StreamGroup::RemoveConsumer(StreamConsumer* consumer) {
-  for (StreamId id : consumer->pending) pending_.erase(id);
+  for (StreamId id : consumer->pending) {
+    const auto it = pending_.find(id);
+    if (by_time_) by_time_->erase({it->second.delivered_ms, id});
+    pending_.erase(it);
+  }
   consumers_.erase(std::string_view(consumer->name));
   DeleteCounted(consumer, bytes_);
 }
@@ -56,6 +60,7 @@ StreamPending* StreamGroup::FindPending(StreamId id) {
 StreamPending& StreamGroup::Assign(StreamId id, StreamConsumer* consumer) {
   const auto [it, is_new] = pending_.try_emplace(id);
   StreamPending& pending = it->second;
+  if (is_new && by_time_) by_time_->insert({pending.delivered_ms, id});
   if (pending.consumer == consumer) return pending;
   if (!is_new) pending.consumer->pending.erase(id);
   pending.consumer = consumer;
@@ -63,9 +68,26 @@ StreamPending& StreamGroup::Assign(StreamId id, StreamConsumer* consumer) {
   return pending;
 }
 
+void StreamGroup::SetDelivered(StreamId id, StreamPending* pending, int64_t ms) {
+  if (by_time_ && pending->delivered_ms != ms) {
+    by_time_->erase({pending->delivered_ms, id});
+    by_time_->insert({ms, id});
+  }
+  pending->delivered_ms = ms;
+}
+
+auto StreamGroup::OrderByTime() -> const ByTime& {
+  if (!by_time_) {
+    by_time_.emplace(CountingAllocator<Delivery>(bytes_));
+    for (const auto& [id, pending] : pending_) by_time_->insert({pending.delivered_ms, id});
+  }
+  return *by_time_;
+}
+
 bool StreamGroup::Acknowledge(StreamId id) {
   const auto it = pending_.find(id);
   if (it == pending_.end()) return false;
+  if (by_time_) by_time_->erase({it->second.delivered_ms, id});
   it->second.consumer->pending.erase(id);
   pending_.erase(it);
   return true;
@@ -85,7 +107,7 @@ bool StreamGroup::FreeSome(size_t* budget) {
     DeleteCounted(consumer, bytes_);
     if (*budget > 0) --*budget;  // one without anything pending costs something, too
   }
-  return consumers_.empty() && erase_some(&pending_);
+  return consumers_.empty() && (!by_time_ || erase_some(&*by_time_)) && erase_some(&pending_);
 }
 
 void StreamGroup::CheckInvariants() const {
@@ -99,6 +121,12 @@ void StreamGroup::CheckInvariants() const {
     }
   }
   CHECK_EQ(of_consumers, pending_.size());
+  if (!by_time_) return;
+  CHECK_EQ(by_time_->size(), pending_.size());
+  for (const Delivery& delivery : *by_time_) {
+    const auto it = pending_.find(delivery.id);
+    CHECK(it != pending_.end() && it->second.delivered_ms == delivery.ms);
+  }
 }
 
 }  // namespace dfly

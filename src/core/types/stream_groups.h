@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,7 +52,8 @@ struct StreamPending {
 
 // Owner:     a StreamValue.
 // Suspends:  never.
-// Invariant: the consumers' pending ids are those of the group, each at the consumer named there.
+// Invariant: the consumers' pending ids are those of the group, each at the consumer named there;
+//            and so are those of by_time(), if it is there, each with its time.
 class StreamGroup {
  public:
   static constexpr int64_t kUnknownReads = -1;
@@ -86,12 +88,27 @@ class StreamGroup {
   void RemoveConsumer(StreamConsumer* consumer);
 
   const Pending& pending() const { return pending_; }
-  // Null: there is none. May be changed in place, but for the consumer.
+  // Null: there is none. May be changed in place, but for the consumer and the time.
   StreamPending* FindPending(StreamId id);
-  // Gives it to the consumer, whoever had it, if anybody. Returns what it is now.
+  // Gives it to the consumer, whoever had it, if anybody. Returns what it is now. A new one has the
+  // time 0.
   StreamPending& Assign(StreamId id, StreamConsumer* consumer);
+  // When it was delivered last. REQUIRES: `pending` is what this has for `id`.
+  void SetDelivered(StreamId id, StreamPending* pending, int64_t ms);
   // False: there was none.
   bool Acknowledge(StreamId id);
+
+  // Pending entries by the time of their delivery. Made by the first call, which is O(n log n), and
+  // kept up from then on: for who claims what was delivered long ago (XREADGROUP CLAIM).
+  struct Delivery {
+    int64_t ms;
+    StreamId id;
+    auto operator<=>(const Delivery&) const = default;
+  };
+  using ByTime = absl::btree_set<Delivery, std::less<Delivery>, CountingAllocator<Delivery>>;
+  const ByTime& OrderByTime();
+  // Null: there was no such call.
+  const ByTime* by_time() const { return by_time_ ? &*by_time_ : nullptr; }
 
   // Frees about so many of its elements and lowers the budget by them; true when it is empty.
   // Between the first step and the last nothing else may be called.
@@ -110,6 +127,7 @@ class StreamGroup {
   size_t* bytes_;
   Pending pending_;
   Consumers consumers_;
+  std::optional<ByTime> by_time_;
 };
 
 // An object whose bytes are counted there, with what it allocates itself.
