@@ -29,8 +29,9 @@ struct AddOrTrim {
   std::optional<StreamEntries::Trim> trim;
   std::optional<References> references;
   bool only_if_present = false;  // NOMKSTREAM
-  size_t id_at = 0;              // XADD: which argument is the id
-  StreamId id;                   // XADD: if it is given
+  std::optional<ProducerOption> producer;
+  size_t id_at = 0;  // XADD: which argument is the id
+  StreamId id;       // XADD: if it is given
   bool has_id = false;
   bool has_seq = false;
 };
@@ -103,6 +104,19 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
       }
     } else if (is_add && IsOption(option, "NOMKSTREAM")) {
       parsed->only_if_present = true;
+    } else if (is_add && (IsOption(option, "IDMP") || IsOption(option, "IDMPAUTO"))) {
+      const bool is_auto = option.size() == std::string_view("IDMPAUTO").size();
+      const size_t wanted = is_auto ? 1 : 2;
+      if (parsed->producer || more < wanted) {
+        reply.Error(kErrSyntax);
+        return false;
+      }
+      parsed->producer = {.name = args[i + 1], .message = is_auto ? "" : args[i + 2]};
+      if (parsed->producer->name.empty() || (!is_auto && parsed->producer->message.empty())) {
+        reply.Error(kErrEmptyProducer);
+        return false;
+      }
+      i += wanted;
     } else if (const auto references = ReferencesOption(option); references) {
       if (parsed->references) {
         reply.Error(kErrSyntax);
@@ -121,6 +135,10 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     }
   }
   parsed->id_at = i;
+  if (parsed->producer && parsed->has_id) {
+    reply.Error("ERR IDMP/IDMPAUTO can be used only with auto-generated IDs");
+    return false;
+  }
   if (limit.value_or(0) != 0 && !parsed->trim) {
     reply.Error("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
     return false;
@@ -161,7 +179,8 @@ std::optional<StreamId> NextId(const AddOrTrim& parsed, StreamId last, int64_t n
   return id;
 }
 
-// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold
+// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer | IDMP producer message]
+//   [MAXLEN | MINID [= | ~] threshold
 //   [LIMIT count]] * | id field value [field value ...]
 void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   AddOrTrim parsed;
@@ -180,6 +199,13 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value && parsed.only_if_present) return reply.Null();
+  std::string message;
+  if (parsed.producer) [[unlikely]] {
+    message = MessageOf(*parsed.producer, pairs);
+    if (value && ReplyIfSentBefore(cx, StreamOf(*value), parsed.producer->name, message, reply)) {
+      return;
+    }
+  }
   const StreamId last = value ? StreamOf(*value).counters().last_id : StreamId();
   if (last == StreamId::Max()) {
     return reply.Error(
@@ -201,6 +227,8 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
     trimmed = TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
   }
   const bool has_trimmed = trimmed.erased > 0;
+  if (parsed.producer) [[unlikely]]
+    NoteSent(cx, stream, parsed.producer->name, message, *id);
   cx.Changed(args.key(), KeyEvent::kXAdd);
   if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   if (cx.wants_effects()) {
@@ -208,6 +236,8 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
     std::vector<std::string_view> words = {"XADD", args.key(), id->Format(scratch)};
     words.insert(words.end(), pairs.begin(), pairs.end());
     cx.TellAll(words);
+    if (parsed.producer) [[unlikely]]
+      TellSent(cx, args.key(), stream, parsed.producer->name, message, *id);
     if (has_trimmed) TellTrimmed(cx, args.key(), stream, trimmed);
   }
   ReplyStreamId(*id, reply);
@@ -355,6 +385,7 @@ void RegisterStreamCommands(CommandTable* table) {
   RegisterStreamInfoCommands(table);
   RegisterStreamReadCommands(table);
   RegisterStreamReferenceCommands(table);
+  RegisterStreamProducerCommands(table);
 }
 
 }  // namespace dfly

@@ -241,7 +241,7 @@ std::vector<Claimed> FindClaimable(const StreamValue& stream, StreamGroup& group
     }
     const StreamPending& pending = *group.FindPending(delivery.id);
     claimed.push_back(
-        {delivery.id, std::max<int64_t>(now_ms - delivery.ms, 0), pending.deliveries});
+        {delivery.id, std::max<int64_t>(now_ms - pending.shown_ms(), 0), pending.deliveries});
     if (claimed.size() == count) break;
   }
   return claimed;
@@ -301,7 +301,7 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     claimed = FindClaimable(stream, *group, call.count, *call.claim_idle_ms, cx.noted_ms(), &gone);
   }
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
-  consumer->seen_ms = cx.now_ms();
+  consumer->seen_ms = cx.noted_ms();
   if (after != kNewOnes) {
     header();
     const std::vector<StreamId> delivered =

@@ -95,7 +95,27 @@ void TellTrimmed(ShardContext& cx, std::string_view key, const StreamValue& stre
 std::optional<std::span<const std::string_view>> ParseIdsBlock(Args args, size_t* at,
                                                                ReplySink& reply);
 
+// --- Idempotent producers (stream_producers.cc) ---
+
+inline constexpr std::string_view kErrEmptyProducer =
+    "ERR IDMP producer and message identifiers must not be empty";
+
+struct ProducerOption {
+  std::string_view name;
+  std::string_view message;  // empty: IDMPAUTO, what the entry says is its name
+};
+std::string MessageOf(const ProducerOption& producer, std::span<const std::string_view> pairs);
+// True: the message is an entry already, whose id was replied.
+bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, std::string_view producer,
+                       std::string_view message, ReplySink& reply);
+// It has become an entry. And the effect of that, which needs the entry to be there.
+void NoteSent(ShardContext& cx, StreamValue& stream, std::string_view producer,
+              std::string_view message, StreamId id);
+void TellSent(ShardContext& cx, std::string_view key, const StreamValue& stream,
+              std::string_view producer, std::string_view message, StreamId id);
+
 // The rest of the family, each in its file.
+void RegisterStreamProducerCommands(CommandTable* table);
 void RegisterStreamReferenceCommands(CommandTable* table);
 void RegisterStreamGroupCommands(CommandTable* table);
 void RegisterStreamInfoCommands(CommandTable* table);

@@ -344,11 +344,12 @@ constexpr Row kRows[] = {
     {"xack", "key:k0 group id..."},
     {"xackdel", "key:k0 group [<condition: KEEPREF | DELREF | ACKED>] IDS (ids: numids:i id...)"},
     {"xadd",
-     "key:k0 [NOMKSTREAM@6.2.0] [<condition: KEEPREF | DELREF | ACKED>@8.2.0] [(trim: <strategy: "
-     "MAXLEN | MINID@6.2.0> [<operator: equal== | approximately=~>] threshold "
-     "[LIMIT count:i@6.2.0])] <id_or_auto: auto_id=* | id> "
-     "(field_value: field value)..."},
+     "key:k0 [NOMKSTREAM@6.2.0] [<condition: KEEPREF | DELREF | ACKED>@8.2.0] "
+     "[<idmp: IDMPAUTO pid | IDMP (idmp_pair: pid iid)>@8.6.0] [(trim: <strategy: MAXLEN | "
+     "MINID@6.2.0> [<operator: equal== | approximately=~>] threshold [LIMIT count:i@6.2.0])] "
+     "<id_or_auto: auto_id=* | id> (field_value: field value)..."},
     {"xautoclaim", "key:k0 group consumer min-idle-time start [COUNT count:i] [JUSTID]"},
+    {"xcfgset", "key:k0 [IDMP-DURATION idmp-duration:i] [IDMP-MAXSIZE idmp-maxsize:i]"},
     {"xclaim",
      "key:k0 group consumer min-idle-time id... [IDLE ms:i] [TIME unix-time-milliseconds:t] "
      "[RETRYCOUNT count:i] [FORCE] [JUSTID] [LASTID id]"},
@@ -360,10 +361,14 @@ constexpr Row kRows[] = {
     {"xgroup|delconsumer", "key:k0 groupname consumername"},
     {"xgroup|destroy", "key:k0 groupname"},
     {"xgroup|setid", "key:k0 groupname <id: id | new_id=$> [ENTRIESREAD entries_read:i]"},
+    {"xidmprecord", "key:k0 pid iid stream-id"},
     {"xinfo|consumers", "key:k0 groupname"},
     {"xinfo|groups", "key:k0"},
     {"xinfo|stream", "key:k0 [FULL (full: [COUNT count:i])]"},
     {"xlen", "key:k0"},
+    {"xnack",
+     "key:k0 group <mode: SILENT | FAIL | FATAL> IDS (ids: numids:i id...) [RETRYCOUNT count:i] "
+     "[FORCE]"},
     {"xpending",
      "key:k0 group [(filters: [IDLE min-idle-time:i@6.2.0] start end count:i [consumer])]"},
     {"xrange", "key:k0 start end [COUNT count:i]"},

@@ -75,7 +75,7 @@ inline Texts LinesOf(const StreamValue& stream) {
       lines.push_back(std::string(consumer_name) + " " + std::to_string(consumer->seen_ms));
     }
     for (const auto& [id, pending] : group->pending()) {
-      lines.push_back(id_of(id) + std::string(pending.consumer->name) + " " +
+      lines.push_back(id_of(id) + std::string(pending.owner()) + " " +
                       std::to_string(pending.delivered_ms) + " " +
                       std::to_string(pending.deliveries));
     }

@@ -24,9 +24,11 @@ void StreamGroup::CopyFrom(const StreamGroup& other) {
   }
   for (const auto& [id, pending] : other.pending_) {
     StreamPending copy = pending;
-    copy.consumer = FindConsumer(pending.consumer->name);
+    if (!pending.is_returned()) copy.consumer = FindConsumer(pending.consumer->name);
     pending_.emplace_hint(pending_.end(), id, copy);
   }
+  returned_ = other.returned_;
+  next_return_ = other.next_return_;
 }
 
 StreamConsumer* StreamGroup::FindConsumer(std::string_view consumer_name) const {
@@ -62,10 +64,46 @@ StreamPending& StreamGroup::Assign(StreamId id, StreamConsumer* consumer) {
   StreamPending& pending = it->second;
   if (is_new && by_time_) by_time_->insert({pending.delivered_ms, id});
   if (pending.consumer == consumer) return pending;
-  if (!is_new) pending.consumer->pending.erase(id);
+  if (pending.is_returned()) {
+    if (!is_new) {
+      --returned_;
+      SetDelivered(id, &pending, 0);
+    }
+  } else {
+    pending.consumer->pending.erase(id);
+  }
   pending.consumer = consumer;
   consumer->pending.insert(consumer->pending.end(), id);  // nearly always the largest
   return pending;
+}
+
+StreamPending& StreamGroup::Return(StreamId id) {
+  const auto [it, is_new] = pending_.try_emplace(id);
+  StreamPending& pending = it->second;
+  if (is_new && by_time_) by_time_->insert({pending.delivered_ms, id});
+  if (is_new || !pending.is_returned()) ++returned_;
+  if (!pending.is_returned()) pending.consumer->pending.erase(id);
+  pending.consumer = nullptr;
+  SetDelivered(id, &pending, next_return_++);
+  return pending;
+}
+
+std::vector<StreamId> StreamGroup::Returned() const {
+  std::vector<StreamId> ids;
+  if (returned_ == 0) return ids;
+  std::vector<Delivery> deliveries;
+  for (const auto& [id, pending] : pending_) {
+    if (pending.is_returned()) deliveries.push_back({pending.delivered_ms, id});
+  }
+  std::sort(deliveries.begin(), deliveries.end());
+  for (const Delivery& delivery : deliveries) ids.push_back(delivery.id);
+  return ids;
+}
+
+std::string StreamGroup::UnusedName() const {
+  std::string name;
+  for (size_t i = 1; FindConsumer(name) != nullptr; ++i) name = "nobody" + std::to_string(i);
+  return name;
 }
 
 void StreamGroup::SetDelivered(StreamId id, StreamPending* pending, int64_t ms) {
@@ -88,7 +126,11 @@ bool StreamGroup::Acknowledge(StreamId id) {
   const auto it = pending_.find(id);
   if (it == pending_.end()) return false;
   if (by_time_) by_time_->erase({it->second.delivered_ms, id});
-  it->second.consumer->pending.erase(id);
+  if (it->second.is_returned()) {
+    --returned_;
+  } else {
+    it->second.consumer->pending.erase(id);
+  }
   pending_.erase(it);
   return true;
 }
@@ -120,7 +162,10 @@ void StreamGroup::CheckInvariants() const {
       CHECK(it != pending_.end() && it->second.consumer == consumer);
     }
   }
-  CHECK_EQ(of_consumers, pending_.size());
+  size_t of_nobody = 0;
+  for (const auto& [id, pending] : pending_) of_nobody += pending.is_returned();
+  CHECK_EQ(of_nobody, returned_);
+  CHECK_EQ(of_consumers + of_nobody, pending_.size());
   if (!by_time_) return;
   CHECK_EQ(by_time_->size(), pending_.size());
   for (const Delivery& delivery : *by_time_) {

@@ -39,6 +39,7 @@ StreamValue* StreamValue::Clone() const {
   copy->entries_.CopyFrom(entries_);
   copy->counters_ = counters_;
   for (const auto& [name, group] : groups_) copy->AddGroup(name)->CopyFrom(*group);
+  if (producers_ != nullptr) copy->MakeProducers({}).CopyFrom(*producers_);
   return copy.release();
 }
 
@@ -111,8 +112,18 @@ bool StreamValue::IsReferenced(StreamId id) const {
   });
 }
 
+StreamProducers& StreamValue::MakeProducers(const StreamLimit& limit) {
+  if (producers_ == nullptr) producers_.reset(StreamProducers::New(&bytes_, limit));
+  return *producers_;
+}
+
+void StreamValue::DeleteProducers::operator()(StreamProducers* producers) const {
+  StreamProducers::Delete(producers);
+}
+
 bool StreamValue::FreeSome(size_t budget) {
   if (!entries_.FreeSome(budget)) return false;
+  if (producers_ != nullptr && !producers_->FreeSome(&budget)) return false;
   while (!groups_.empty()) {
     StreamGroup* const group = groups_.begin()->second;
     if (!group->FreeSome(&budget)) return false;
@@ -176,6 +187,7 @@ void StreamValue::CheckInvariants() const {
     CHECK_GE(group->entries_read, StreamGroup::kUnknownReads);
     group->CheckInvariants();
   }
+  if (producers_ != nullptr) producers_->CheckInvariants();
 }
 
 }  // namespace dfly

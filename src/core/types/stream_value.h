@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a stream key: its entries, what is remembered of those that have gone, its groups.
+// The value of a stream key: its entries, what is remembered of those that have gone, its groups, and
+// what producers have sent.
 //
 // All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
 // again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer
@@ -9,6 +10,7 @@
 #include <absl/container/btree_map.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -17,6 +19,7 @@
 
 #include "core/types/stream_entries.h"
 #include "core/types/stream_groups.h"
+#include "core/types/stream_producers.h"
 
 namespace dfly {
 
@@ -75,6 +78,12 @@ class StreamValue {
   // Some group has not been given this entry yet, or it is pending there.
   bool IsReferenced(StreamId id) const;
 
+  // What idempotent producers have sent. Null: no such command has come for this stream.
+  const StreamProducers* producers() const { return producers_.get(); }
+  StreamProducers* mutable_producers() { return producers_.get(); }
+  // Makes them, with these limits, if they are not there.
+  StreamProducers& MakeProducers(const StreamLimit& limit);
+
   // Whether an entry behind `id` may have been erased by XDEL.
   bool HasGapsFrom(StreamId id) const;
   // How many entries were added up to `id`, that one included, or kUnknownReads.
@@ -100,6 +109,10 @@ class StreamValue {
   StreamEntries entries_;
   Counters counters_;
   Groups groups_;
+  struct DeleteProducers {
+    void operator()(StreamProducers* producers) const;
+  };
+  std::unique_ptr<StreamProducers, DeleteProducers> producers_;
 };
 
 }  // namespace dfly
