@@ -11,7 +11,7 @@
 namespace dfly {
 namespace {
 
-constexpr StreamLimit kLimit = {.producer_seconds = 10, .producer_messages = 3};
+constexpr StreamLimit kProducerLimit = {.producer_seconds = 10, .producer_messages = 3};
 
 class StreamProducersTest : public testing::Test {
  protected:
@@ -30,7 +30,8 @@ class StreamProducersTest : public testing::Test {
   }
 
   size_t bytes_ = 0;
-  std::unique_ptr<StreamProducers> producers_ = std::make_unique<StreamProducers>(&bytes_, kLimit);
+  std::unique_ptr<StreamProducers> producers_ =
+      std::make_unique<StreamProducers>(&bytes_, kProducerLimit);
 };
 
 TEST_F(StreamProducersTest, EachHasItsOwnMessages) {
@@ -97,7 +98,7 @@ TEST_F(StreamProducersTest, IsMadeAgainAndFreedInSteps) {
 TEST(StreamValueProducersTest, BelongToTheStream) {
   auto stream = std::make_unique<StreamValue>();
   const size_t before = stream->bytes();
-  stream->MakeProducers(kLimit).Add("a", "1", {5, 0}, 5);
+  stream->MakeProducers(kProducerLimit).Add("a", "1", {5, 0}, 5);
   EXPECT_GT(stream->bytes(), before);
   const std::unique_ptr<StreamValue> copy(stream->Clone());
   copy->CheckInvariants();
