@@ -85,8 +85,8 @@ class EntryReader {
   std::string error_;
 };
 
-// Gives a hash or a set the deadlines of kAuxDeadlines, a stream its kAuxProducers. False: they make
-// no sense.
+// Gives a hash or a set the deadlines of kAuxDeadlines, a stream its kAuxProducers. False: they
+// make no sense.
 bool AddBeside(std::string_view beside, CompactValue* value);
 
 }  // namespace dfly

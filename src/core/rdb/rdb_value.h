@@ -55,7 +55,8 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value);
 // How it is written so that nothing is lost; the same where RdbTypeOf tells one.
 RdbType DflyTypeOf(const CompactValue& value);
 // All that follows the type. Members that are due at `now_ms` are left out. REQUIRES: `type` is
-// what DflyTypeOf tells; or, without what that has more, kHash, kSet or kStreamListpacks2; and some member is not due.
+// what DflyTypeOf tells; or, without what that has more, kHash, kSet or kStreamListpacks2. Some
+// member is not due.
 void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer,
                    int64_t now_ms = INT64_MIN);
 

@@ -62,7 +62,7 @@ struct StreamPending {
 // Owner:     a StreamValue.
 // Suspends:  never.
 // Invariant: the consumers' pending ids are those of the group which are not returned, each at the
-//            consumer named there; and so are those of by_time(), if it is there, each with its time.
+//            consumer named there; by_time(), if it is there, has all of the group's.
 class StreamGroup {
  public:
   static constexpr int64_t kUnknownReads = -1;
@@ -102,8 +102,8 @@ class StreamGroup {
   // Gives it to the consumer, whoever had it, if anybody. Returns what it is now. A new one has the
   // time 0.
   StreamPending& Assign(StreamId id, StreamConsumer* consumer);
-  // Takes it from who had it, if anybody. Returns what it is now: nobody's, and in the order of time
-  // behind all that were returned before, and in front of all others.
+  // Takes it from who had it, if anybody. Returns what it is now: nobody's, and in the order of
+  // time behind all that were returned before, and in front of all others.
   StreamPending& Return(StreamId id);
   // How many are returned.
   size_t returned() const { return returned_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a stream key: its entries, what is remembered of those that have gone, its groups, and
-// what producers have sent.
+// The value of a stream key: its entries, what is remembered of those that have gone, its groups,
+// and what producers have sent.
 //
 // All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
 // again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer
