@@ -124,7 +124,7 @@ def send_all(r):
     "how", ["log", "rewritten log", "snapshot", "snapshot for Redis", "replica", "copy", "RESTORE"]
 )
 def test_messages_are_kept(start_server, how):
-    flags = {"appendonly": "yes"} if "log" in how else {}
+    flags = {"appendonly": "yes", "appendfsync": "always"} if "log" in how else {}
     server = start_server(proactor_threads=2, repl_diskless_sync_delay=0, **flags)
     other = server
 

@@ -225,7 +225,7 @@ RETURNS = [
 @pytest.mark.parametrize("named", [False, True], ids=["", "a consumer without a name"])
 @pytest.mark.parametrize("how", ["log", "snapshot", "replica", "copy"])
 def test_what_was_given_back_is_kept(start_server, how, named):
-    flags = {"appendonly": "yes"} if how == "log" else {}
+    flags = {"appendonly": "yes", "appendfsync": "always"} if how == "log" else {}
     server = start_server(proactor_threads=2, repl_diskless_sync_delay=0, **flags)
     with server.connect() as r:
         wait_until(lambda: r.info("persistence")["aof_rewrite_in_progress"] == "0")

@@ -21,9 +21,9 @@
 //   producer  name, count of messages, for each: its name and the id of its entry
 //
 // Ids are two lengths where nothing is said. (*) since 7.0, (**) since 7.2, (***) since 8.8, (****)
-// since 8.6; we write as 7.0 does, or as 8.6, if there are producers. What was given back belongs to
-// a consumer of an unused name whose last try was at 0, and each has instead of a time its place,
-// from 0 on. Who reads this knows it by that.
+// since 8.6; we write as 7.0 does, or as 8.6, if there are producers. What was given back belongs
+// to a consumer of an unused name whose last try was at 0, and each has instead of a time its
+// place, from 0 on. Who reads this knows it by that.
 #pragma once
 
 #include "core/text/rdb_encoding.h"
