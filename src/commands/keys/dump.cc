@@ -109,6 +109,7 @@ void TellProducers(ShardContext& cx, std::string_view key, const StreamValue& st
   std::string_view producer;
   producers->ForEach([&producer](std::string_view name, size_t) { producer = name; },
                      [&](std::string_view message, StreamId id) {
+                       if (!stream.entries().Has(id)) return;  // XIDMPRECORD wants it
                        char text[StreamId::kTextMax];
                        cx.Tell("XIDMPRECORD", key, producer, message, id.Format(text));
                      });

@@ -29,7 +29,8 @@ struct AddOrTrim {
   std::optional<StreamEntries::Trim> trim;
   std::optional<References> references;
   bool only_if_present = false;  // NOMKSTREAM
-  std::optional<ProducerOption> producer;
+  bool has_producer = false;     // IDMP, IDMPAUTO
+  ProducerOption producer;
   size_t id_at = 0;  // XADD: which argument is the id
   StreamId id;       // XADD: if it is given
   bool has_id = false;
@@ -107,12 +108,13 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     } else if (is_add && (IsOption(option, "IDMP") || IsOption(option, "IDMPAUTO"))) {
       const bool is_auto = option.size() == std::string_view("IDMPAUTO").size();
       const size_t wanted = is_auto ? 1 : 2;
-      if (parsed->producer || more < wanted) {
+      if (parsed->has_producer || more < wanted) {
         reply.Error(kErrSyntax);
         return false;
       }
+      parsed->has_producer = true;
       parsed->producer = {.name = args[i + 1], .message = is_auto ? "" : args[i + 2]};
-      if (parsed->producer->name.empty() || (!is_auto && parsed->producer->message.empty())) {
+      if (parsed->producer.name.empty() || (!is_auto && parsed->producer.message.empty())) {
         reply.Error(kErrEmptyProducer);
         return false;
       }
@@ -135,7 +137,7 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     }
   }
   parsed->id_at = i;
-  if (parsed->producer && parsed->has_id) {
+  if (parsed->has_producer && parsed->has_id) {
     reply.Error("ERR IDMP/IDMPAUTO can be used only with auto-generated IDs");
     return false;
   }
@@ -179,32 +181,20 @@ std::optional<StreamId> NextId(const AddOrTrim& parsed, StreamId last, int64_t n
   return id;
 }
 
-// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer | IDMP producer message]
-//   [MAXLEN | MINID [= | ~] threshold
-//   [LIMIT count]] * | id field value [field value ...]
-void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
-  AddOrTrim parsed;
-  if (!ParseAddOrTrim(cx, args, true, reply, &parsed)) return;
-  const size_t first = parsed.id_at + 1;
-  if (args.size() < first + 2 || (args.size() - first) % 2 != 0) {
-    return reply.Error(WrongArityError("xadd"));
-  }
+// Behind what is wrong whatever the key is.
+void AddEntry(ShardContext& cx, Args args, const AddOrTrim& parsed, ReplySink& reply) {
   if (parsed.has_id && parsed.has_seq && parsed.id.is_zero()) {
     return reply.Error("ERR The ID specified in XADD must be greater than 0-0");
   }
-  const auto pairs = args.from(first);
+  const auto pairs = args.from(parsed.id_at + 1);
   size_t bytes = 0;
   for (std::string_view text : pairs) bytes += text.size();
 
   auto value = cx.FindMutable(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value && parsed.only_if_present) return reply.Null();
-  std::string message;
-  if (parsed.producer) [[unlikely]] {
-    message = MessageOf(*parsed.producer, pairs);
-    if (value && ReplyIfSentBefore(cx, StreamOf(*value), parsed.producer->name, message, reply)) {
-      return;
-    }
+  if (parsed.has_producer && value) [[unlikely]] {
+    if (ReplyIfSentBefore(cx, StreamOf(*value), parsed.producer, reply)) return;
   }
   const StreamId last = value ? StreamOf(*value).counters().last_id : StreamId();
   if (last == StreamId::Max()) {
@@ -227,8 +217,8 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
     trimmed = TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
   }
   const bool has_trimmed = trimmed.erased > 0;
-  if (parsed.producer) [[unlikely]]
-    NoteSent(cx, stream, parsed.producer->name, message, *id);
+  if (parsed.has_producer) [[unlikely]]
+    NoteSent(cx, stream, parsed.producer, *id);
   cx.Changed(args.key(), KeyEvent::kXAdd);
   if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   if (cx.wants_effects()) {
@@ -236,11 +226,29 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
     std::vector<std::string_view> words = {"XADD", args.key(), id->Format(scratch)};
     words.insert(words.end(), pairs.begin(), pairs.end());
     cx.TellAll(words);
-    if (parsed.producer) [[unlikely]]
-      TellSent(cx, args.key(), stream, parsed.producer->name, message, *id);
+    if (parsed.has_producer) [[unlikely]]
+      TellSent(cx, args.key(), stream, parsed.producer, *id);
     if (has_trimmed) TellTrimmed(cx, args.key(), stream, trimmed);
   }
   ReplyStreamId(*id, reply);
+}
+
+// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer | IDMP producer message]
+//   [MAXLEN | MINID [= | ~] threshold
+//   [LIMIT count]] * | id field value [field value ...]
+void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
+  AddOrTrim parsed;
+  if (!ParseAddOrTrim(cx, args, true, reply, &parsed)) return;
+  const size_t first = parsed.id_at + 1;
+  if (args.size() < first + 2 || (args.size() - first) % 2 != 0) {
+    return reply.Error(WrongArityError("xadd"));
+  }
+  if (parsed.has_producer) [[unlikely]] {
+    const std::string message = MessageOf(parsed.producer, args.from(first));
+    parsed.producer.message = message;
+    return AddEntry(cx, args, parsed, reply);
+  }
+  AddEntry(cx, args, parsed, reply);
 }
 
 // XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]

@@ -6,6 +6,7 @@
 // it, as XCFGSET, if the stream has its first producer, and XIDMPRECORD.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,10 @@ namespace {
 
 constexpr int64_t kSecondsMax = 86'400;
 constexpr int64_t kMessagesMax = 10'000;
+
+// When its entry was added. What is forgotten then goes by this and by no clock, so that it is the
+// same for who replays it.
+int64_t TimeOf(StreamId id) { return static_cast<int64_t>(std::min<uint64_t>(id.ms, INT64_MAX)); }
 
 // XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE messages]
 void XCfgSet(ShardContext& cx, Args args, ReplySink& reply) {
@@ -79,13 +84,13 @@ void XIdmpRecord(ShardContext& cx, Args args, ReplySink& reply) {
   }
   const std::optional<StreamId> known =
       stream.producers() == nullptr ? std::nullopt
-                                    : stream.producers()->Find(producer, message, cx.noted_ms());
+                                    : stream.producers()->Find(producer, message, TimeOf(*id));
   if (known == *id) return reply.Ok();
   if (known || (stream.producers() != nullptr && stream.producers()->HasEntry(*id))) {
     return reply.Error(
         "ERR The specified IDMP producer-id/idempotent-id pair maps to a different stream ID");
   }
-  NoteSent(cx, stream, producer, message, *id);
+  NoteSent(cx, stream, {.name = producer, .message = message}, *id);
   cx.ChangedUnwatched(args.key(), KeyEvent::kNone);
   reply.Ok();
 }
@@ -102,33 +107,32 @@ std::string MessageOf(const ProducerOption& producer, std::span<const std::strin
   return fmt::format("{:016x}{:016x}", hash.first, hash.second);
 }
 
-bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, std::string_view producer,
-                       std::string_view message, ReplySink& reply) {
+bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, const ProducerOption& sent,
+                       ReplySink& reply) {
   StreamProducers* const producers = stream.mutable_producers();
   if (producers == nullptr) return false;
-  const std::optional<StreamId> id = producers->Find(producer, message, cx.noted_ms());
+  const std::optional<StreamId> id = producers->Find(sent.name, sent.message, cx.noted_ms());
   if (!id) return false;
   ++producers->duplicates;
   ReplyStreamId(*id, reply);
   return true;
 }
 
-void NoteSent(ShardContext& cx, StreamValue& stream, std::string_view producer,
-              std::string_view message, StreamId id) {
+void NoteSent(ShardContext& cx, StreamValue& stream, const ProducerOption& sent, StreamId id) {
   StreamProducers& producers = stream.MakeProducers(cx.shard().stream_limit());
-  producers.Add(producer, message, id, cx.noted_ms());
+  producers.Add(sent.name, sent.message, id, TimeOf(id));
   ++producers.added;
 }
 
 void TellSent(ShardContext& cx, std::string_view key, const StreamValue& stream,
-              std::string_view producer, std::string_view message, StreamId id) {
+              const ProducerOption& sent, StreamId id) {
   const StreamProducers& producers = *stream.producers();
   if (producers.added == 1) {
     cx.Tell("XCFGSET", key, "IDMP-DURATION", producers.duration_s, "IDMP-MAXSIZE",
             producers.messages_max);
   }
   char text[StreamId::kTextMax];
-  cx.Tell("XIDMPRECORD", key, producer, message, id.Format(text));
+  cx.Tell("XIDMPRECORD", key, sent.name, sent.message, id.Format(text));
 }
 
 void RegisterStreamProducerCommands(CommandTable* table) {

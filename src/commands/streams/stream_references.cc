@@ -6,6 +6,7 @@
 // given yet. Effects are what every server knows: XDEL, XTRIM and XACK.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -182,33 +183,35 @@ std::optional<References> ReferencesOption(std::string_view text) {
   return std::nullopt;
 }
 
-Trimmed TrimStream(StreamValue& stream, const StreamEntries::Trim& trim, References references) {
+Trimmed TrimReferenced(StreamValue& stream, const StreamEntries::Trim& trim,
+                       References references) {
   Trimmed trimmed;
-  if (references == References::kKeep || stream.groups().empty()) {
+  if (stream.groups().empty()) {
     trimmed.erased = stream.Trim(trim);
     return trimmed;
   }
+  trimmed.referenced = std::make_unique<Trimmed::Referenced>();
   std::vector<StreamId> gone;
   if (references == References::kRespect) {
     const bool is_front = stream.TrimUnreferenced(trim, &gone);
     trimmed.erased = gone.size();
-    if (!is_front) trimmed.gone = std::move(gone);
+    if (!is_front) trimmed.referenced->gone = std::move(gone);
     return trimmed;
   }
   trimmed.erased = stream.Trim(trim, &gone);
-  for (StreamId id : gone) DropEverywhere(stream, id, &trimmed.dropped);
+  for (StreamId id : gone) DropEverywhere(stream, id, &trimmed.referenced->dropped);
   return trimmed;
 }
 
 void TellTrimmed(ShardContext& cx, std::string_view key, const StreamValue& stream,
                  const Trimmed& trimmed) {
-  if (trimmed.gone.empty()) {
+  if (trimmed.referenced == nullptr || trimmed.referenced->gone.empty()) {
     // How many an approximate trim takes follows from how the nodes are cut: so many are left.
     cx.Tell("XTRIM", key, "MAXLEN", "=", stream.size());
   } else {
-    TellErased(cx, key, trimmed.gone);
+    TellErased(cx, key, trimmed.referenced->gone);
   }
-  TellDropped(cx, key, trimmed.dropped);
+  if (trimmed.referenced != nullptr) TellDropped(cx, key, trimmed.referenced->dropped);
 }
 
 std::optional<std::span<const std::string_view>> ParseIdsBlock(Args args, size_t* at,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,15 +79,25 @@ std::optional<References> ReferencesOption(std::string_view text);
 
 // What a trim has done.
 struct Trimmed {
-  uint64_t erased = 0;
-  std::vector<StreamId> gone;  // those, if it has not erased from the front only
   struct Dropped {
     const StreamGroup* group;
     StreamId id;
   };
-  std::vector<Dropped> dropped;  // what was pending
+  // What it does to references, or because of them.
+  struct Referenced {
+    std::vector<StreamId> gone;    // if it has not erased from the front only
+    std::vector<Dropped> dropped;  // what was pending
+  };
+  uint64_t erased = 0;
+  std::unique_ptr<Referenced> referenced;
 };
-Trimmed TrimStream(StreamValue& stream, const StreamEntries::Trim& trim, References references);
+Trimmed TrimReferenced(StreamValue& stream, const StreamEntries::Trim& trim, References references);
+inline Trimmed TrimStream(StreamValue& stream, const StreamEntries::Trim& trim,
+                          References references) {
+  if (references == References::kKeep) [[likely]]
+    return {.erased = stream.Trim(trim), .referenced = nullptr};
+  return TrimReferenced(stream, trim, references);
+}
 // Its effects. REQUIRES: wants_effects, and that it has erased something.
 void TellTrimmed(ShardContext& cx, std::string_view key, const StreamValue& stream,
                  const Trimmed& trimmed);
@@ -102,17 +113,16 @@ inline constexpr std::string_view kErrEmptyProducer =
 
 struct ProducerOption {
   std::string_view name;
-  std::string_view message;  // empty: IDMPAUTO, what the entry says is its name
+  std::string_view message;  // its name; empty: IDMPAUTO, it follows from what the entry says
 };
 std::string MessageOf(const ProducerOption& producer, std::span<const std::string_view> pairs);
 // True: the message is an entry already, whose id was replied.
-bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, std::string_view producer,
-                       std::string_view message, ReplySink& reply);
+bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, const ProducerOption& sent,
+                       ReplySink& reply);
 // It has become an entry. And the effect of that, which needs the entry to be there.
-void NoteSent(ShardContext& cx, StreamValue& stream, std::string_view producer,
-              std::string_view message, StreamId id);
+void NoteSent(ShardContext& cx, StreamValue& stream, const ProducerOption& sent, StreamId id);
 void TellSent(ShardContext& cx, std::string_view key, const StreamValue& stream,
-              std::string_view producer, std::string_view message, StreamId id);
+              const ProducerOption& sent, StreamId id);
 
 // The rest of the family, each in its file.
 void RegisterStreamProducerCommands(CommandTable* table);
