@@ -11,13 +11,14 @@ namespace dfly {
 namespace {
 
 // All that write, and are not in COMMAND LIST of redis-server 7.0.15.
-constexpr std::array<std::string_view, 32> kNames = {
-    "bf.add",      "bf.insert",      "bf.loadchunk",   "bf.madd",   "bf.reserve", "cl.throttle",
-    "cms.incrby",  "cms.initbydim",  "cms.initbyprob", "cms.merge", "delex",      "delifeq",
-    "fieldexpire", "fieldpexpireat", "hexpire",        "hexpireat", "hgetdel",    "hgetex",
-    "hpersist",    "hpexpire",       "hpexpireat",     "hsetex",    "increx",     "memcached",
-    "msetex",      "prepend",        "saddex",         "stick",     "unstick",    "topk.add",
-    "topk.incrby", "topk.reserve"};
+constexpr std::array<std::string_view, 37> kNames = {
+    "bf.add",       "bf.insert",      "bf.loadchunk",   "bf.madd",   "bf.reserve", "cl.throttle",
+    "cms.incrby",   "cms.initbydim",  "cms.initbyprob", "cms.merge", "delex",      "delifeq",
+    "fieldexpire",  "fieldpexpireat", "hexpire",        "hexpireat", "hgetdel",    "hgetex",
+    "hpersist",     "hpexpire",       "hpexpireat",     "hsetex",    "increx",     "memcached",
+    "msetex",       "prepend",        "saddex",         "stick",     "topk.add",   "topk.incrby",
+    "topk.reserve", "unstick",        "xackdel",        "xcfgset",   "xdelex",     "xidmprecord",
+    "xnack"};
 
 // By first letter (in lower case): a bit for each length. Nearly all other names end here.
 constexpr auto kLengths = [] {
