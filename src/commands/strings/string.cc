@@ -65,13 +65,13 @@ void TellSet(ShardContext& cx, Args args, const StringOptions& options) {
   }
 }
 
-// What NX, XX and conditions on the value say. None: it is a wrong type, which was replied.
+// What NX, XX or a condition on the value says. None: it is a wrong type, which was replied.
+// REQUIRES: there is one of them.
 std::optional<bool> MaySet(ShardContext& cx, std::string_view key, const StringOptions& options,
                            ReplySink& reply) {
   if (options.if_absent || options.if_present) {
     return static_cast<bool>(cx.FindMutable(key)) == options.if_present;
   }
-  if (!options.if_value) return true;
   const auto value = cx.FindMutable(key, ValueType::kString);
   if (value.is_wrong_type()) return Refuse(reply, kErrWrongType);
   if (!value) return options.if_value.is_negative();
@@ -90,13 +90,15 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     deadline_ms = DeadlineOf(options, cx.now_ms(), "set", reply);
     if (!deadline_ms) return;
   }
-  if (!options.if_value.is_valid()) return reply.Error(kErrDigest);
+  if (options.if_value && !options.if_value.is_valid()) return reply.Error(kErrDigest);
   if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
-  const std::optional<bool> may_set = MaySet(cx, args.key(), options, reply);
-  if (!may_set) return;
-  if (!*may_set) {
-    if (!options.get) reply.Null();
-    return;
+  if (options.if_absent || options.if_present || options.if_value) {
+    const std::optional<bool> may_set = MaySet(cx, args.key(), options, reply);
+    if (!may_set) return;
+    if (!*may_set) {
+      if (!options.get) reply.Null();
+      return;
+    }
   }
   if (deadline_ms) {
     StoreUntil(cx, args.key(), args[2], *deadline_ms);
