@@ -250,7 +250,6 @@ SCRIPTS = {
         a: ACL GETUSER default
         a: ACL SETUSER c reset
         a: ACL GETUSER c
-        a: ACL CAT
         a: ACL DELUSER b c nosuch""",
     "requirepass is the default user's password": """
         a: CONFIG SET requirepass secret

@@ -499,6 +499,8 @@ OURS = [
     "CMS.INCRBY sketch x 7",
     "TOPK.RESERVE top 3",
     "TOPK.ADD top a b a",
+    "JSON.SET json $ [1]",
+    "JSON.ARRAPPEND json $ 2",
 ]
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function(keys) return 'from f' end)"
 
@@ -513,6 +515,7 @@ def test_what_no_redis_knows_stays_here_and_stops_no_redis(servers, threads):
         ("BF.EXISTS", "bloom", "x"),
         ("CMS.QUERY", "sketch", "x"),
         ("TOPK.LIST", "top"),
+        ("JSON.GET", "json"),
         ("STICK", "sticky"),
         ("FCALL", "f", "0"),
     ]

@@ -34,6 +34,14 @@ ONLY_OURS = {
             *("httl", "hpttl", "hexpiretime", "hpexpiretime"),
         )
     },
+    **{
+        f"json.{name}": "of the module RedisJSON"
+        for name in (
+            "arrappend arrindex arrinsert arrlen arrpop arrtrim clear debug del forget get merge "
+            "debug|help debug|memory "
+            "mget mset numincrby nummultby objkeys objlen resp set strappend strlen toggle type"
+        ).split()
+    },
     "waitaof": "came with 7.2",
     **{name: "came with 8.2" for name in ("xackdel", "xdelex")},
     "xcfgset": "came with 8.6",

@@ -368,6 +368,26 @@ OURS = {
         TOPK.ADD {t}k x""",
         "new bf.add new cms.init cms.incrby new topk.reserve topk.add",
     ),
+    "JSON": (
+        """
+        JSON.SET {t}j $ {"a":[1],"n":1,"s":"s","t":true}
+        JSON.ARRAPPEND {t}j $.a 2
+        JSON.ARRINSERT {t}j $.a 0 2
+        JSON.ARRTRIM {t}j $.a 0 1
+        JSON.ARRPOP {t}j $.a
+        JSON.NUMINCRBY {t}j $.n 1
+        JSON.NUMMULTBY {t}j $.n 2
+        JSON.STRAPPEND {t}j $.s "x"
+        JSON.TOGGLE {t}j $.t
+        JSON.MERGE {t}j $ {"m":1}
+        JSON.CLEAR {t}j $.a
+        JSON.MSET {t}j $.n 1
+        JSON.DEL {t}j $.n
+        JSON.DEL {t}j""",
+        "new json.set json.arrappend json.arrinsert json.arrtrim json.arrpop json.numincrby "
+        "json.nummultby json.strappend json.toggle json.merge json.clear json.mset json.del "
+        "json.del",
+    ),
     "PREPEND": ("PREPEND {t}p x", "new prepend"),
     "members' deadlines": (
         """

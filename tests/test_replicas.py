@@ -196,7 +196,8 @@ def test_ours_follows_ours(primary, threads):
     """Also what no Redis knows, which goes behind ECHO, and as it was before the copy."""
     server = primary(proactor_threads=threads[0])
     replica_server = primary(proactor_threads=threads[1])
-    private = ["BF.ADD bloom x", "SADDEX more 1000000 m", "HSET hash f v"]
+    private = ["BF.ADD bloom x", "JSON.SET doc $ [1]", "JSON.ARRAPPEND doc $ 2"]
+    private += ["SADDEX more 1000000 m", "HSET hash f v"]
     private += ["HEXPIRE hash 1000000 FIELDS 1 f"]
     with server.connect() as c, replica_server.connect() as replica:
         call_all(c, [*COMMANDS, "BF.ADD before x", "SADDEX early 1000000 m"])
@@ -214,6 +215,7 @@ def test_ours_follows_ours(primary, threads):
         assert c.info("stats")["sync_full"] == "1"
         for r in (c, replica):
             assert r.call("BF.EXISTS", "bloom", "x") == 1
+            assert r.call("JSON.GET", "doc") == b"[1,2]"
             assert r.call("FIELDTTL", "more", "m") > 0
             assert r.call("HPEXPIRETIME", "hash", "FIELDS", 1, "f")[0] > 0
         # Promoted, it goes on by itself, and the other one follows it.

@@ -106,6 +106,7 @@ def fill_ours(r):
         "CMS.INCRBY sketch x 7",
         "TOPK.RESERVE top 3",
         "TOPK.ADD top a b a",
+        'JSON.SET json $ {"a":[1,2.5,"x"],"b":null}',
         "SET sticky v",
         "STICK sticky",
     ]:
@@ -119,6 +120,7 @@ def fill_ours(r):
         "BF.EXISTS bloom y",
         "CMS.QUERY sketch x",
         "TOPK.LIST top",
+        "JSON.GET json",
     ]
 
 

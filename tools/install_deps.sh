@@ -10,7 +10,7 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build ccache pkg-config git
   liburing-dev libboost-dev libboost-context-dev libabsl-dev libmimalloc-dev
   libgoogle-glog-dev libgflags-dev libgtest-dev libgmock-dev libbenchmark-dev
-  libfmt-dev libxxhash-dev libisal-dev liblz4-dev libzstd-dev
+  libfmt-dev libxxhash-dev libisal-dev liblz4-dev libzstd-dev libsimdjson-dev libre2-dev
   liblua5.4-dev lua-cjson-dev libssl-dev liblzf-dev libsystemd-dev nlohmann-json3-dev dpkg-dev)
 test_packages=(clang-format openssl redis-server redis-tools python3 python3-venv golang-go tcl
   tcl-tls ruby-sidekiq memcached prometheus prometheus-redis-exporter chromium)

@@ -54,10 +54,10 @@ LADDER = {
 # The files of the folder itself ("") may include all of them, and only what comes later may include
 # those. CMake has the same order: each is a library.
 ROOMS = {
-    "src/core": "memory text table types sketches rdb",
+    "src/core": "memory text table types sketches json rdb",
     "src/facade": "parsers replies",
     "src/engine": "queue keyspace hops",
-    "src/commands": "table strings collections zsets streams sketches keys memcached testing",
+    "src/commands": "table strings collections zsets streams sketches json keys memcached testing",
     "src/scripting": "lua source",
     "src/server": "base options acl meters scripts clients push care dispatch persistence"
     " replication run info commands settings http",

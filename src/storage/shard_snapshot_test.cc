@@ -300,6 +300,11 @@ class Scenario {
       case ValueType::kStream:
         static_cast<StreamValue*>(value->object())->Erase({1000, 9});
         break;
+      case ValueType::kJson: {
+        auto* const doc = static_cast<JsonDoc*>(value->object());
+        doc->Set(doc->mutable_root(), doc->MakeText(text));
+        break;
+      }
     }
     cx.Changed(key, KeyEvent::kNone);
     if (cx.db_index() == 0 && random_.OneIn(2)) cx.SetMemcachedItem(key, RandomItem());

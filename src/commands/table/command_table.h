@@ -90,6 +90,7 @@ enum AclCategory : uint32_t {
   kAclHyperLogLog = 1 << 12,
   kAclGeo = 1 << 13,
   kAclAdmin = 1 << 14,  // without being kAdmin
+  kAclJson = 1 << 15,
 };
 
 // The keys of one call: args[first] up to args[end].
@@ -355,5 +356,6 @@ void RegisterStreamCommands(CommandTable* table);  // and the type
 void RegisterBitmapCommands(CommandTable* table);
 void RegisterHyperLogLogCommands(CommandTable* table);
 void RegisterProbabilisticCommands(CommandTable* table);  // and the types
+void RegisterJsonCommands(CommandTable* table);           // and the type
 
 }  // namespace dfly

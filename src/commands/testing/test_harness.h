@@ -53,6 +53,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterBitmapCommands(&table_);
     RegisterHyperLogLogCommands(&table_);
     RegisterProbabilisticCommands(&table_);
+    RegisterJsonCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
     replica_ = std::make_unique<ReplicaCheck>(&table_, shards_.get());

@@ -2,6 +2,7 @@
 #include "core/rdb/rdb_skip.h"
 
 #include "core/rdb/foreign_entries.h"
+#include "core/rdb/rdb_json.h"
 #include "core/rdb/rdb_stream.h"
 #include "core/text/rdb_encoding.h"
 
@@ -10,7 +11,7 @@ namespace dfly {
 namespace {
 
 // Each of these is false at the first thing that is wrong. What the parts mean is told in
-// core/rdb/rdb_value.h, rdb_stream.h and rdb_probabilistic.h.
+// core/rdb/rdb_value.h, rdb_stream.h, rdb_probabilistic.h and rdb_json.h.
 class ValueSkipper {
  public:
   explicit ValueSkipper(ByteSource* source) : reader_(source, SIZE_MAX) {}
@@ -74,6 +75,8 @@ class ValueSkipper {
       case RdbType::kTopK:
         return Lengths(3) && Bytes(8 + 8) && Strings(1) &&
                Each([this] { return Strings(1) && Lengths(1); });
+      case RdbType::kJson:
+        return SkipRdbJson(&reader_);
     }
     return false;
   }

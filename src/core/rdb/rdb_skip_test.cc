@@ -46,7 +46,7 @@ TEST(RdbSkipTest, WhatWeWriteIsSkipped) {
        {RdbType::kString, RdbType::kListQuicklist2, RdbType::kSet, RdbType::kSetIntset,
         RdbType::kSetMetadata, RdbType::kZset2, RdbType::kZsetListpack, RdbType::kHash,
         RdbType::kHashListpack, RdbType::kHashMetadata, RdbType::kStreamListpacks2,
-        RdbType::kBloomFilter, RdbType::kCountMinSketch, RdbType::kTopK}) {
+        RdbType::kBloomFilter, RdbType::kCountMinSketch, RdbType::kTopK, RdbType::kJson}) {
     EXPECT_GT(seen[static_cast<uint8_t>(type)], 0) << static_cast<int>(type);
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/rdb/foreign_entries.h"
+#include "core/rdb/rdb_json.h"
 #include "core/rdb/rdb_probabilistic.h"
 #include "core/rdb/rdb_stream.h"
 #include "core/text/hash.h"
@@ -318,6 +319,8 @@ class ValueReader {
                     ReadRdbCountMinSketch(limits_.string_max, &reader_));
       case RdbType::kTopK:
         return Take(ValueType::kTopK, ReadRdbTopK(limits_.string_max, &reader_));
+      case RdbType::kJson:
+        return Take(ValueType::kJson, ReadRdbJson(&reader_));
     }
     return false;
   }
@@ -761,6 +764,8 @@ RdbType DflyTypeOf(const CompactValue& value) {
       return RdbType::kCountMinSketch;
     case ValueType::kTopK:
       return RdbType::kTopK;
+    case ValueType::kJson:
+      return RdbType::kJson;
   }
   LOG(FATAL) << "no such type: " << static_cast<int>(value.type());
 }
@@ -799,6 +804,8 @@ void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer, i
       return WriteRdbCountMinSketch(ObjectOf<CountMinSketch>(value), writer);
     case RdbType::kTopK:
       return WriteRdbTopK(ObjectOf<TopK>(value), writer);
+    case RdbType::kJson:
+      return WriteRdbJson(ObjectOf<JsonDoc>(value), writer);
     default:
       LOG(FATAL) << "not written: type " << static_cast<int>(type);
   }

@@ -16,6 +16,7 @@
 //                                         kHashValkey are read
 //   set, some members with deadlines      kSetMetadata, which is ours; kSet, without them
 //   Bloom filter, count-min sketch, top-k kinds of ours (core/rdb/rdb_probabilistic.h)
+//   JSON                                  a kind of ours (core/rdb/rdb_json.h)
 //
 //   kHashMetadata   the earliest of all deadlines (8 bytes, the lowest first), count of fields,
 //                   fields

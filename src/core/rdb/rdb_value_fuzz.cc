@@ -285,6 +285,27 @@ void ChangeCountMinSketch(CountMinSketch* sketch, Random* random) {
   CHECK_GE(sketch->total(), 0);
 }
 
+void ChangeJson(JsonDoc* doc, Random* random) {
+  for (int i = 0; i < 6; ++i) {
+    JsonNode* node = doc->mutable_root();
+    while (node->size() > 0 && !random->OneIn(3)) {
+      const size_t at = random->Uniform(node->size());
+      node = node->is_array() ? &node->items()[at] : &node->members()[at].value;
+    }
+    if (node->size() > 0 && random->OneIn(2)) {
+      doc->EraseAt(node, {random->Uniform(node->size())});
+    } else if (node->is_array()) {
+      doc->Append(node, doc->MakeDouble(random->NextDouble()));
+    } else if (node->is_object()) {
+      doc->Set(doc->FindOrAdd(node, "name" + std::to_string(random->Uniform(5))),
+               doc->MakeText("a text of many bytes"));
+    } else {
+      doc->Set(node, doc->MakeInt(static_cast<int64_t>(random->Next())));
+    }
+  }
+  doc->CheckInvariants();
+}
+
 void ChangeTopK(TopK* top, Random* random) {
   for (int i = 0; i < 6; ++i) {
     const std::string item = testkit::RdbValues::RandomText(random);
@@ -352,6 +373,8 @@ void Change(CompactValue* value, const RdbLimits& limits, Random* random) {
       return ChangeCountMinSketch(static_cast<CountMinSketch*>(value->object()), random);
     case ValueType::kTopK:
       return ChangeTopK(static_cast<TopK*>(value->object()), random);
+    case ValueType::kJson:
+      return ChangeJson(static_cast<JsonDoc*>(value->object()), random);
   }
 }
 

@@ -148,6 +148,7 @@ TEST_F(RdbValueTest, WhatRedisServerHasNoWordsForIsToldApart) {
   EXPECT_EQ(RdbTypeOf(MakeBloomFilter({}, 1, true)), std::nullopt);
   EXPECT_EQ(RdbTypeOf(MakeCountMinSketch({}, 1)), std::nullopt);
   EXPECT_EQ(RdbTypeOf(MakeTopK({}, 1)), std::nullopt);
+  EXPECT_EQ(RdbTypeOf(MakeJson("1")), std::nullopt);
   EXPECT_TRUE(IsPrivate(RdbType::kSetMetadata));
   EXPECT_FALSE(IsPrivate(RdbType::kHashMetadata));
 }
@@ -205,6 +206,42 @@ TEST_F(RdbValueTest, ProbabilisticValuesComeBack) {
   CheckRoundTrip(MakeBloomFilter({"a"}, 200'000, true), RdbType::kBloomFilter);  // several pieces
   CheckRoundTrip(MakeCountMinSketch({"a"}, 10'000), RdbType::kCountMinSketch);
   CheckRoundTrip(MakeTopK({"a"}, 3'000), RdbType::kTopK);
+}
+
+TEST_F(RdbValueTest, JsonComesBack) {
+  for (const char* text :
+       {"null", "true", "[]", "{}", "1", "-9223372036854775808", "18446744073709551615", "0.1",
+        "\"\"", "\"123\"", R"({"a":[1,{"b":2.5}],"a long name":"a text of many bytes","":-0.0})"}) {
+    CheckRoundTrip(MakeJson(text), RdbType::kJson);
+  }
+  std::string many = "{\"0\":0";
+  for (int i = 1; i < 10'000; ++i)
+    many += ",\"" + std::to_string(i) + "\":" + std::to_string(i * 0.37);
+  CheckRoundTrip(MakeJson(many + "}"), RdbType::kJson);
+  CheckRoundTrip(MakeJson(std::string(1000, '[') + std::string(1000, ']')), RdbType::kJson);
+}
+
+TEST_F(RdbValueTest, JsonThatMakesNoSenseIsRefused) {
+  const auto refuses = [this](const std::string& bytes) {
+    CompactValue value;
+    return !Read(RdbType::kJson, bytes, &value);
+  };
+  const std::string number(8, '\1');
+  EXPECT_FALSE(refuses("\3" + number));
+  EXPECT_FALSE(refuses(std::string("\7\2\1\2", 4)));
+  EXPECT_FALSE(refuses("\x8\1\6" + Blob("a") + "\2"));
+  EXPECT_TRUE(refuses(""));
+  EXPECT_TRUE(refuses("\x9"));
+  EXPECT_TRUE(refuses("\3\1"));
+  EXPECT_TRUE(refuses("\6" + Blob("\xff"))) << "no UTF-8";
+  EXPECT_TRUE(refuses("\5" + std::string(6, '\0') + "\xf0\x7f")) << "infinite";
+  EXPECT_TRUE(refuses("\7\2\1")) << "an element is missing";
+  EXPECT_TRUE(refuses("\7\x81" + std::string(8, '\x7f'))) << "so many";
+  EXPECT_TRUE(refuses("\x8\1\3" + number + "\2")) << "a name that is no string";
+  EXPECT_TRUE(refuses("\x8\2\6" + Blob("a") + "\2\6" + Blob("a") + "\2")) << "twice";
+  std::string deep;
+  for (int i = 0; i < 1001; ++i) deep += "\7\1";
+  EXPECT_TRUE(refuses(deep + "\2"));
 }
 
 TEST_F(RdbValueTest, ProbabilisticValuesAreNoLargerThanTheyMayBe) {

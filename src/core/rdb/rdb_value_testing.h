@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json/json_text.h"
 #include "core/rdb/foreign_entries_testing.h"
 #include "core/rdb/rdb_stream.h"
 #include "core/rdb/rdb_value.h"
@@ -33,6 +34,7 @@ inline void RegisterRdbTypes() {
   BloomFilter::RegisterType();
   CountMinSketch::RegisterType();
   TopK::RegisterType();
+  JsonDoc::RegisterType();
   // As commands/collections/list.cc does it.
   RegisterObjectType(
       ValueType::kList,
@@ -163,6 +165,11 @@ inline Texts ContentOf(CompactValue& value) {
       return LinesOf(*static_cast<const CountMinSketch*>(value.object()));
     case ValueType::kTopK:
       return LinesOf(*static_cast<const TopK*>(value.object()));
+    case ValueType::kJson: {
+      const auto& doc = *static_cast<const JsonDoc*>(value.object());
+      doc.CheckInvariants();
+      return {JsonText(doc.root())};
+    }
   }
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -318,6 +325,45 @@ class RdbValues {
     return value;
   }
 
+  static CompactValue MakeJson(std::string_view text) {
+    auto doc = std::make_unique<JsonDoc>();
+    CHECK_EQ(ParseJson(text, JsonDoc::kDepthMax, doc.get()), "") << text;
+    CompactValue value;
+    value.SetObject(ValueType::kJson, doc.release(), 0);
+    return value;
+  }
+  // As text. `depth`: so deep it may be.
+  static std::string RandomJson(helio::Random* random, int depth = 4) {
+    const auto text = [random] {
+      return "\"" + std::string(random->Uniform(random->OneIn(5) ? 60 : 10), 'a') +
+             std::to_string(random->Uniform(50)) + "\"";
+    };
+    switch (random->Uniform(depth > 0 ? 9 : 6)) {
+      case 0:
+        return random->OneIn(2) ? "true" : "false";
+      case 1:
+        return "null";
+      case 2:
+        return std::to_string(static_cast<int64_t>(random->Next() >> random->Uniform(64)));
+      case 3:
+        return std::to_string(random->NextDouble() * 9 - 4);
+      case 4:
+        return std::to_string(random->Next() >> random->Uniform(3));
+      case 5:
+        return text();
+      default:
+        break;
+    }
+    const bool is_object = random->OneIn(2);
+    std::string json(1, is_object ? '{' : '[');
+    for (uint64_t i = random->Uniform(random->OneIn(9) ? 90 : 6); i > 0; --i) {
+      if (json.size() > 1) json += ',';
+      if (is_object) json += text() + ":";
+      json += RandomJson(random, depth - 1);
+    }
+    return json + (is_object ? "}" : "]");
+  }
+
   // Nodes of seven, in which some entries have other names, and some are gone; two groups.
   static CompactValue MakeStream(const Texts& texts) {
     CompactValue value;
@@ -350,7 +396,9 @@ class RdbValues {
     for (size_t i = 0; i < 2 * count; ++i) texts.push_back(RandomText(random));
     CompactValue value;
     const auto at_ms = static_cast<int64_t>(random->Uniform(uint64_t{1} << random->Uniform(50)));
-    switch (random->Uniform(10)) {
+    switch (random->Uniform(11)) {
+      case 10:
+        return MakeJson(RandomJson(random));
       case 9:
         return MakeTopK(texts, 1 + static_cast<uint32_t>(random->Uniform(20)));
       case 8:

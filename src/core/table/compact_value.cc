@@ -26,9 +26,10 @@ const ObjectType& ObjectTypeOf(ValueType type) {
 }
 
 std::string_view TypeName(ValueType type) {
-  // The last three are those of RedisBloom.
+  // The last four are those of RedisBloom and RedisJSON.
   static constexpr std::string_view kNames[kValueTypes] = {
-      "string", "list", "set", "zset", "hash", "stream", "MBbloom--", "CMSk-TYPE", "TopK-TYPE"};
+      "string", "list",      "set",       "zset",      "hash",
+      "stream", "MBbloom--", "CMSk-TYPE", "TopK-TYPE", "ReJSON-RL"};
   return kNames[static_cast<size_t>(type)];
 }
 

@@ -41,9 +41,10 @@ enum class ValueType : uint8_t {
   kStream,
   kBloomFilter,
   kCountMinSketch,
-  kTopK
+  kTopK,
+  kJson
 };
-inline constexpr size_t kValueTypes = 9;
+inline constexpr size_t kValueTypes = 10;
 
 // "string", "list", ... as TYPE answers.
 std::string_view TypeName(ValueType type);

@@ -80,6 +80,8 @@ std::string_view NameOfReadType(uint8_t type) {
       return "a count-min sketch";
     case RdbType::kTopK:
       return "a top-k list";
+    case RdbType::kJson:
+      return "a JSON document";
     case RdbType::kHashTemplateListpackRef:
     case RdbType::kHashTemplateRef:
       break;  // the value alone is not all

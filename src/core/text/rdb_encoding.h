@@ -60,6 +60,7 @@ enum class RdbType : uint8_t {
   kBloomFilter = 129,
   kCountMinSketch = 130,
   kTopK = 131,
+  kJson = 132,
   // What Valkey alone has, numbers from 22 on, is 192 later here (RdbTypeIn), as Redis has other
   // things by these numbers. No file or payload has this number itself; RdbNumberOf tells the one
   // that it has.

@@ -2,7 +2,8 @@
 // Keyspace events: what they are called, which classes they have, and who hears of them.
 //
 // Names and classes are those of Redis' "keyspace notifications"; a class is a letter of
-// notify-keyspace-events. Events of probabilistic types are of the class of modules.
+// notify-keyspace-events. Events of probabilistic types and of JSON are of the
+// class of modules.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +91,19 @@ enum class KeyEvent : uint8_t {
   kTopKReserve,
   kTopKAdd,
   kTopKIncrBy,
+  kJsonSet,
+  kJsonMSet,
+  kJsonMerge,
+  kJsonDel,
+  kJsonClear,
+  kJsonNumIncrBy,
+  kJsonNumMultBy,
+  kJsonStrAppend,
+  kJsonToggle,
+  kJsonArrAppend,
+  kJsonArrInsert,
+  kJsonArrPop,
+  kJsonArrTrim,
   kExpired,
   kEvicted,
   kNew,

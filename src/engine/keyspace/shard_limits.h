@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/table/value_limits.h"
 #include "core/types/quick_list.h"
@@ -18,6 +19,8 @@ struct ShardLimits {
   PackedLimit zset = {.entries = 128, .element_bytes = 64};  // zset-max-listpack-*
   StreamLimit stream;                                        // stream-node-max-*
   size_t hll_sparse_bytes = 3000;                            // hll-sparse-max-bytes
+  size_t json_depth = 128;                                   // json_max_depth
+  uint64_t json_path_visits = 16'000'000;                    // json_path_visits_max
 };
 
 }  // namespace dfly

@@ -63,6 +63,7 @@ constexpr Category kCategories[] = {
     {kAclConnection, 0, "@connection"},
     {kAclTransaction, 0, "@transaction"},
     {kAclScripting, 0, "@scripting"},
+    {kAclJson, 0, "@json"},  // since 8.0
 };
 
 // Whether it has GET and OVERFLOW only. What makes no sense counts as a write, as in Redis.

@@ -18,6 +18,7 @@ void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
   RegisterBitmapCommands(table);
   RegisterHyperLogLogCommands(table);
   RegisterProbabilisticCommands(table);
+  RegisterJsonCommands(table);
   RegisterConnectionCommands(table);
   RegisterClientCommands(table);
   RegisterAclCommands(table);

@@ -50,7 +50,9 @@ ShardLimits ValueSizes::Limits() const {
                   .packed = UpTo(kMembersMax, set_entries, set_element_bytes)},
           .zset = UpTo(UINT32_MAX, zset_entries, zset_element_bytes),
           .stream = stream,
-          .hll_sparse_bytes = hll_sparse_bytes};
+          .hll_sparse_bytes = hll_sparse_bytes,
+          .json_depth = json_depth,
+          .json_path_visits = json_path_visits};
 }
 
 bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {

@@ -170,6 +170,8 @@ struct ValueSizes {
   uint64_t zset_element_bytes = 0;
   StreamLimit stream;
   size_t hll_sparse_bytes = 0;
+  size_t json_depth = 0;
+  uint64_t json_path_visits = 0;
 
   // For shards: what is more than a form can hold is the most that it can.
   ShardLimits Limits() const;

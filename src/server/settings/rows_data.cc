@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/json/json_doc.h"
 #include "server/base/cron.h"
 #include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
@@ -433,6 +434,27 @@ constexpr SettingRow kRows[] = {
      .apply = ApplyValueSizes,
      .help = "Up to how many bytes a HyperLogLog (PFADD) is sparse; a dense one has 12304. Sparse "
              "ones are slower to change."},
+    {.name = "json_max_depth",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "128",
+     .min = 1,
+     .max = JsonDoc::kDepthMax,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::json_depth>,
+     .apply = ApplyValueSizes,
+     .help = "How deep arrays and objects may be inside of each other in what commands make of a "
+             "JSON document. Documents of snapshots may be deeper."},
+    {.name = "json_path_visits_max",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "16000000",
+     .min = 1000,
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::json_path_visits>,
+     .apply = ApplyValueSizes,
+     .help = "How many nodes of a document one path may visit, before its command gets an error; "
+             "each one that it selects counts as eight. It bounds how long a command takes, and "
+             "how much memory: 24 bytes for each selected node."},
     {.name = "dir",
      .topic = kSnapshots,
      .how = kProtected,

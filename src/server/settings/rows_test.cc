@@ -82,6 +82,8 @@ TEST(RowsTest, WhatOtherFoldersBeginWithIsTheSame) {
   EXPECT_EQ(sizes.stream.node_bytes, shards.stream.node_bytes);
   EXPECT_EQ(sizes.stream.node_entries, shards.stream.node_entries);
   EXPECT_EQ(sizes.hll_sparse_bytes, shards.hll_sparse_bytes);
+  EXPECT_EQ(sizes.json_depth, shards.json_depth);
+  EXPECT_EQ(sizes.json_path_visits, shards.json_path_visits);
   EXPECT_EQ(options.placement_rules.tags_max, PlacementRules().tags_max);
   const helio::TlsOptions tls;
   EXPECT_EQ(options.tls_options.caches_sessions, tls.caches_sessions);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths and documents of any bytes: a text is refused, or is the document that another parser reads
+// in it; what a path selects can be changed and erased, and the document stays whole.
+//
+//   input   size of the path (1), path, depth_max (1), what to do (1), the document's text
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/json/json_doc.h"
+#include "core/json/json_match.h"
+#include "core/json/json_path.h"
+#include "core/json/json_text.h"
+#include "helio/base/fuzz_target.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+
+constexpr uint64_t kWorkMax = 20'000;
+
+// Whether both have the same text, which nlohmann's reader of numbers does not say for doubles.
+bool IsSame(const JsonNode& node, const nlohmann::json& model) {
+  switch (node.type()) {
+    case JsonType::kNull:
+      return model.is_null();
+    case JsonType::kBool:
+      return model.is_boolean() && model.get<bool>() == node.AsBool();
+    case JsonType::kInteger:
+      if (node.is_uint()) return model.is_number() && model.get<uint64_t>() == node.AsUint();
+      return model.is_number() && model.get<int64_t>() == node.AsInt();
+    case JsonType::kNumber:
+      return model.is_number() && model.get<double>() == node.AsDouble();
+    case JsonType::kString:
+      return model.is_string() && model.get_ref<const std::string&>() == node.AsText();
+    case JsonType::kArray:
+      if (!model.is_array() || model.size() != node.size()) return false;
+      for (size_t i = 0; i < node.size(); ++i) {
+        if (!IsSame(node.items()[i], model[i])) return false;
+      }
+      return true;
+    case JsonType::kObject:
+      if (!model.is_object() || model.size() != node.size()) return false;
+      for (const JsonMember& member : node.members()) {
+        const auto found = model.find(std::string(member.name.AsText()));
+        if (found == model.end() || !IsSame(member.value, *found)) return false;
+      }
+      return true;
+  }
+  return false;
+}
+
+void ChangeMatches(JsonDoc* doc, JsonMatches* matches, uint8_t what) {
+  SortForChange(matches);
+  for (const JsonMatch& match : *matches) {
+    switch (what % 4) {
+      case 0:
+        doc->Set(match.node, doc->MakeText("something of many bytes"));
+        break;
+      case 1:
+        if (match.node->is_array()) doc->Append(match.node, doc->MakeDouble(0.1));
+        if (match.node->is_object()) doc->FindOrAdd(match.node, "another name");
+        break;
+      case 2:
+        doc->Set(match.node, doc->CopyOf(doc->root()));
+        if (doc->heap_bytes() > 100'000) return;
+        break;
+      default:
+        if (match.node->size() > 0) doc->EraseAt(match.node, {match.node->size() - 1});
+        break;
+    }
+  }
+}
+
+void CheckOneInput(std::string_view data) {
+  helio::fuzz::Feed feed(data);
+  const std::string path_text(feed.Take(feed.Byte()));
+  const size_t depth_max = 1 + feed.Byte() % 60;
+  const uint8_t what = feed.Byte();
+  const std::string text(feed.Take(data.size()));
+
+  JsonDoc doc;
+  const std::string error = ParseJson(text, depth_max, &doc);
+  doc.CheckInvariants();
+  const auto model = nlohmann::json::parse(text, nullptr, false);
+  if (!error.empty()) {
+    CHECK(doc.root().is_null());
+    CHECK(model.is_discarded() || error.find("recursion") != std::string::npos) << error << text;
+    return;
+  }
+  CHECK(!model.is_discarded()) << text;
+  CHECK(IsSame(doc.root(), model)) << text << " is " << JsonText(doc.root());
+  CHECK_LE(JsonDoc::DepthOf(doc.root()), depth_max);
+
+  const std::string written = JsonText(doc.root());
+  JsonDoc again;
+  CHECK_EQ(ParseJson(written, depth_max, &again), "");
+  CHECK_EQ(JsonText(again.root()), written);
+
+  JsonPath path;
+  if (!JsonPath::Parse(path_text, &path).empty()) return;
+  JsonMatches matches;
+  if (!FindJson(doc, path.steps(), kWorkMax, &matches)) return;
+  for (const JsonMatch& match : matches) {
+    if (match.parent != nullptr) CHECK_LT(match.index(), match.parent->size());
+  }
+  ChangeMatches(&doc, &matches, what);
+  doc.CheckInvariants();
+  while (!doc.FreeSome(3)) CHECK_EQ(doc.heap_bytes(), JsonDoc::BytesOf(doc.root()));
+  CHECK_EQ(doc.heap_bytes(), 0u);
+}
+
+std::string RandomText(Random* random, int depth) {
+  static constexpr const char* kScalars[] = {"0",
+                                             "-1",
+                                             "1.5",
+                                             "1e3",
+                                             "18446744073709551615",
+                                             "-9223372036854775808",
+                                             "0.1",
+                                             "\"a\"",
+                                             "\"\\u00e4\\n\"",
+                                             "\"a text of many bytes\"",
+                                             "true",
+                                             "false",
+                                             "null",
+                                             "[]",
+                                             "{}"};
+  static constexpr const char* kNames[] = {"a", "b", "c", "a long name", ""};
+  if (depth == 0 || random->OneIn(3)) return kScalars[random->Uniform(std::size(kScalars))];
+  const bool is_object = random->OneIn(2);
+  std::string text(1, is_object ? '{' : '[');
+  for (uint64_t i = random->Uniform(5); i > 0; --i) {
+    if (text.size() > 1) text += ',';
+    if (is_object) text += '"' + std::string(kNames[random->Uniform(std::size(kNames))]) + "\":";
+    text += RandomText(random, depth - 1);
+  }
+  return text + (is_object ? '}' : ']');
+}
+
+std::string RandomPath(Random* random) {
+  static constexpr const char* kSteps[] = {".a",
+                                           "..a",
+                                           "[0]",
+                                           "[-1]",
+                                           "[*]",
+                                           "..*",
+                                           "['a long name']",
+                                           "[0,1]",
+                                           "['a','b']",
+                                           "[::2]",
+                                           "[1:]",
+                                           "[?(@.a)]",
+                                           "[?(@ > 1)]",
+                                           "[?(@.a == 1 || !@.b)]",
+                                           "..[?(@ =~ \"a\")]",
+                                           "['']",
+                                           "[?(@ == [])]",
+                                           "[?($.a && @)]"};
+  std::string path = random->OneIn(8) ? "" : "$";
+  for (uint64_t i = random->Uniform(4); i > 0; --i)
+    path += kSteps[random->Uniform(std::size(kSteps))];
+  return path;
+}
+
+std::string MakeExample(Random* random) {
+  const std::string path = RandomPath(random);
+  std::string bytes(1, static_cast<char>(path.size()));
+  bytes += path;
+  bytes += static_cast<char>(random->Next());
+  bytes += static_cast<char>(random->Next());
+  return bytes + RandomText(random, 4);
+}
+
+}  // namespace
+
+FUZZ_TARGET(JsonFuzz, DocumentsStayWhole,
+            {.check = CheckOneInput, .make_example = MakeExample, .rounds = 20'000})
+
+}  // namespace dfly

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/json/json_match.h"
+
+#include <absl/container/flat_hash_set.h>
+#include <absl/container/inlined_vector.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/json/json_regex.h"
+
+namespace dfly {
+
+namespace {
+
+class JsonFinder {
+ public:
+  JsonFinder(JsonNode* root, uint64_t work_max) : root_(root), work_left_(work_max) {}
+
+  bool Find(JsonNode* from, std::span<const JsonStep> steps, JsonMatches* matches) {
+    matches->clear();
+    JsonMatch match = {from, nullptr, 0};
+    // Of most paths this is all.
+    while (!steps.empty() && HasOne(steps.front())) {
+      if (!Work()) return false;
+      JsonNode* const node = OneIn(steps.front().selectors[0], *match.node);
+      if (node == nullptr) return true;
+      match = {node, match.node, match.depth + 1};
+      steps = steps.subspan(1);
+    }
+    matches->push_back(match);
+    return Select(steps, matches);
+  }
+
+ private:
+  using Kind = JsonSelector::Kind;
+  using Op = JsonFilter::Op;
+  using Operand = JsonFilter::Operand;
+
+  // A match counts as so many visits, for the memory that it takes.
+  static constexpr uint64_t kMatchWork = 8;
+
+  // False: none is left.
+  bool Work(uint64_t visits = 1) {
+    work_left_ -= std::min(work_left_, visits);
+    return work_left_ > 0;
+  }
+
+  // It selects one place, if that is there.
+  static bool HasOne(const JsonStep& step) {
+    if (step.is_deep || step.selectors.size() != 1) return false;
+    const Kind kind = step.selectors[0].kind;
+    return kind == Kind::kName || kind == Kind::kIndex;
+  }
+  static JsonNode* OneIn(const JsonSelector& selector, const JsonNode& container) {
+    if (selector.kind == Kind::kName) {
+      return container.is_object() ? JsonDoc::Find(container, selector.name) : nullptr;
+    }
+    if (!container.is_array()) return nullptr;
+    const std::optional<size_t> index = IndexIn(selector.index, container.size());
+    return index ? &container.items()[*index] : nullptr;
+  }
+
+  bool Select(std::span<const JsonStep> steps, JsonMatches* matches) {
+    bool may_contain = false;  // one match another one
+    for (const JsonStep& step : steps) {
+      JsonMatches found;
+      if (step.is_deep) {
+        absl::flat_hash_set<const JsonNode*> seen;
+        for (const JsonMatch& match : *matches) {
+          if (!SelectDeep(step, match, may_contain ? &seen : nullptr, &found)) return false;
+        }
+        may_contain = true;
+      } else {
+        for (const JsonMatch& match : *matches) {
+          if (!SelectIn(step, match, &found)) return false;
+        }
+      }
+      *matches = std::move(found);
+      if (step.selectors.size() > 1) may_contain = true;  // or something is there twice
+    }
+    return true;
+  }
+
+  // In it, and in all that is inside, each in front of what it has. `seen`: what was looked at
+  // before, with all that is inside; null: nothing is there twice.
+  bool SelectDeep(const JsonStep& step, const JsonMatch& from,
+                  absl::flat_hash_set<const JsonNode*>* seen, JsonMatches* found) {
+    struct Frame {
+      JsonMatch match;
+      size_t next;
+    };
+    absl::InlinedVector<Frame, 8> frames;
+    const auto enter = [&](const JsonMatch& match) {
+      if (seen != nullptr && !seen->insert(match.node).second) return true;
+      if (match.node->size() > 0) frames.push_back({match, 0});
+      return SelectIn(step, match, found);
+    };
+    if (!enter(from)) return false;
+    while (!frames.empty()) {
+      Frame& frame = frames.back();
+      JsonNode* const container = frame.match.node;
+      if (frame.next == container->size()) {
+        frames.pop_back();
+        continue;
+      }
+      JsonNode* const node = ElementOf(*container, frame.next++);
+      if (!Work()) return false;
+      if (node->size() > 0 && !enter({node, container, frame.match.depth + 1})) return false;
+    }
+    return true;
+  }
+
+  static JsonNode* ElementOf(const JsonNode& container, size_t index) {
+    return container.is_array() ? &container.items()[index] : &container.members()[index].value;
+  }
+
+  bool SelectIn(const JsonStep& step, const JsonMatch& from, JsonMatches* found) {
+    JsonNode* const container = from.node;
+    const size_t size = container->size();
+    if (size == 0) return Work();
+    const auto add = [&](JsonNode* node) {
+      found->push_back({node, container, from.depth + 1});
+      return Work(kMatchWork);
+    };
+    for (const JsonSelector& selector : step.selectors) {
+      switch (selector.kind) {
+        case Kind::kName:
+        case Kind::kIndex: {
+          JsonNode* const node = OneIn(selector, *container);
+          if (node != nullptr && !add(node)) return false;
+          break;
+        }
+        case Kind::kSlice: {
+          if (!container->is_array()) break;
+          const size_t begin = BoundIn(selector.begin.value_or(0), size);
+          const size_t end = selector.end ? BoundIn(*selector.end, size) : size;
+          const auto step_size = static_cast<uint64_t>(selector.step);
+          for (size_t i = begin; i < end; i = step_size < end - i ? i + step_size : end) {
+            if (!add(ElementOf(*container, i))) return false;
+          }
+          break;
+        }
+        case Kind::kAll:
+          for (size_t i = 0; i < size; ++i) {
+            if (!add(ElementOf(*container, i))) return false;
+          }
+          break;
+        case Kind::kFilter:
+          for (size_t i = 0; i < size; ++i) {
+            JsonNode* const node = ElementOf(*container, i);
+            if (!Work()) return false;
+            if (Passes(*selector.filter, node) && !add(node)) return false;
+          }
+          if (work_left_ == 0) return false;
+          break;
+      }
+      if (!Work()) return false;
+    }
+    return true;
+  }
+
+  static std::optional<size_t> IndexIn(int64_t index, size_t size) {
+    const auto signed_size = static_cast<int64_t>(size);
+    if (index < 0) index += signed_size;
+    if (index < 0 || index >= signed_size) return std::nullopt;
+    return static_cast<size_t>(index);
+  }
+  static size_t BoundIn(int64_t index, size_t size) {
+    const auto signed_size = static_cast<int64_t>(size);
+    if (index < 0) index = index < -signed_size ? 0 : index + signed_size;
+    return static_cast<size_t>(std::min(index, signed_size));
+  }
+
+  // --- Filters. What takes too much work is false, and no work is left then. ---
+
+  bool Passes(const JsonFilter& filter, JsonNode* element) {
+    const auto passes = [&](const std::unique_ptr<JsonFilter>& part) {
+      return Passes(*part, element);
+    };
+    switch (filter.op) {
+      case Op::kOr:
+        return std::any_of(filter.parts.begin(), filter.parts.end(), passes);
+      case Op::kAnd:
+        return std::all_of(filter.parts.begin(), filter.parts.end(), passes);
+      case Op::kNot:
+        return !passes(filter.parts[0]);
+      case Op::kExists: {
+        JsonMatches values;
+        FindValues(filter.a, element, &values);
+        return !values.empty();
+      }
+      default:
+        break;
+    }
+    // Each with each; one pair is enough.
+    JsonMatches left, right;
+    FindValues(filter.a, element, &left);
+    if (left.empty()) return false;
+    FindValues(filter.b, element, &right);
+    for (const JsonMatch& a : left) {
+      for (const JsonMatch& b : right) {
+        if (!Work()) return false;
+        if (filter.op == Op::kMatches ? Matches(filter, *a.node, *b.node)
+                                      : Compares(filter.op, *a.node, *b.node)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void FindValues(const Operand& operand, JsonNode* element, JsonMatches* values) {
+    if (operand.kind == Operand::Kind::kLiteral) {
+      values->push_back({operand.literal->mutable_root(), nullptr, 0});
+    } else if (!Find(operand.kind == Operand::Kind::kFromElement ? element : root_, operand.steps,
+                     values)) {
+      values->clear();
+    }
+  }
+
+  static bool Compares(Op op, const JsonNode& a, const JsonNode& b) {
+    if (a.is_number() && b.is_number()) {
+      if (op == Op::kEqual) return JsonDoc::IsEqual(a, b);
+      if (op == Op::kNotEqual) return !JsonDoc::IsEqual(a, b);
+      const bool are_integers = a.type() == JsonType::kInteger && b.type() == JsonType::kInteger &&
+                                !a.is_uint() && !b.is_uint();
+      return are_integers ? IsOrdered(op, a.AsInt(), b.AsInt())
+                          : IsOrdered(op, a.AsDouble(), b.AsDouble());
+    }
+    if (a.type() != b.type()) return false;
+    if (op == Op::kEqual) return JsonDoc::IsEqual(a, b);
+    if (op == Op::kNotEqual) return !JsonDoc::IsEqual(a, b);
+    return a.is_string() && IsOrdered(op, a.AsText(), b.AsText());
+  }
+
+  template <typename T>
+  static bool IsOrdered(Op op, const T& a, const T& b) {
+    switch (op) {
+      case Op::kLess:
+        return a < b;
+      case Op::kLessEqual:
+        return a <= b;
+      case Op::kGreater:
+        return a > b;
+      default:
+        return a >= b;
+    }
+  }
+
+  bool Matches(const JsonFilter& filter, const JsonNode& text, const JsonNode& pattern) {
+    if (!text.is_string() || !pattern.is_string()) return false;
+    const re2::RE2* regex = filter.regex.get();
+    if (filter.b.kind != Operand::Kind::kLiteral) {
+      if (regex_of_ == nullptr || pattern_ != pattern.AsText()) {
+        pattern_ = pattern.AsText();
+        regex_of_ = CompileJsonRegex(pattern_);
+        // To compile one costs as much as many visits.
+        Work(100 + pattern_.size());
+      }
+      regex = regex_of_.get();
+    }
+    const std::string_view subject = text.AsText();
+    Work(subject.size() / 64);
+    return regex != nullptr &&
+           re2::RE2::PartialMatch(re2::StringPiece(subject.data(), subject.size()), *regex);
+  }
+
+  JsonNode* const root_;
+  uint64_t work_left_;
+  std::string pattern_;
+  std::unique_ptr<re2::RE2> regex_of_;  // of pattern_; null if that is none
+};
+
+}  // namespace
+
+bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
+              JsonMatches* matches) {
+  JsonFinder finder(doc.mutable_root(), work_max);
+  return finder.Find(doc.mutable_root(), steps, matches);
+}
+
+void SortForChange(JsonMatches* matches) {
+  if (matches->size() < 2) return;
+  std::sort(matches->begin(), matches->end(), [](const JsonMatch& a, const JsonMatch& b) {
+    return a.depth != b.depth ? a.depth > b.depth : a.node < b.node;
+  });
+  const auto end =
+      std::unique(matches->begin(), matches->end(),
+                  [](const JsonMatch& a, const JsonMatch& b) { return a.node == b.node; });
+  matches->erase(end, matches->end());
+}
+
+}  // namespace dfly

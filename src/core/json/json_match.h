@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a path selects in a document.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/json/json_doc.h"
+#include "core/json/json_path.h"
+
+namespace dfly {
+
+// Nodes stay where they are until the array or object that they are in gets or loses elements.
+struct JsonMatch {
+  JsonNode* node;
+  JsonNode* parent;  // the array or object that has it; null: it is the root
+  uint32_t depth;    // 0: it is the root
+
+  // Its position there. REQUIRES: it has a parent.
+  size_t index() const {
+    return parent->is_array()
+               ? static_cast<size_t>(node - parent->items().data())
+               : static_cast<size_t>(reinterpret_cast<JsonMember*>(reinterpret_cast<char*>(node) -
+                                                                   sizeof(JsonNode)) -
+                                     parent->members().data());
+  }
+};
+using JsonMatches = std::vector<JsonMatch>;
+
+// All that `steps` select, in the order of the document; something may be there twice if they say
+// so ($[0,0]), but what steps with .. select is there once. False: that took `work_max` visits of
+// nodes (a match counts as eight), and `matches` are not all.
+[[nodiscard]] bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
+                            JsonMatches* matches);
+
+// Each once, the deepest first: in this order all of them can be changed, also those that are
+// inside of others.
+void SortForChange(JsonMatches* matches);
+
+}  // namespace dfly
