@@ -149,6 +149,21 @@ def test_a_timeout_and_an_end_of_the_group_end_it_too(server, r):
         assert b"NOGROUP" in waiter.read().text.encode()
 
 
+def test_nothing_is_claimed_while_writes_pause(server, r):
+    fill(r, count=1)
+    with server.connect() as waiter, server.connect() as other:
+        waiter.send(encode(*"XREADGROUP GROUP g two BLOCK 0 CLAIM 200 STREAMS s >".split()))
+        wait_blocked(r, 1)
+        assert other.do("CLIENT PAUSE 1000000 WRITE") == OK
+        try:
+            wait_until(lambda: r.do("XPENDING s g - + 1")[0][2] >= 400, what="that it is old")
+            assert pending(r) == [(b"1-0", b"one", 1)]
+        finally:
+            assert other.do("CLIENT UNPAUSE") == OK
+        assert waiter.read()[0][1][0][0] == b"1-0"
+    assert pending(r) == [(b"1-0", b"two", 2)]
+
+
 def wait_for_many(server, r, count=50):
     fill(r, count=1)
     waiters = [server.connect() for _ in range(count)]

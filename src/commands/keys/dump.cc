@@ -168,8 +168,10 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
   if (cx.wants_effects()) {
     TellRestored(cx, args, older.empty() ? args[3] : older, *options, at_ms);
-    if (const auto value = cx.Peek(args.key()); value && value->type() == ValueType::kStream) {
-      TellProducers(cx, args.key(), *static_cast<const StreamValue*>(value->object()));
+    if (type == static_cast<uint8_t>(RdbType::kStreamListpacks4) ||
+        type == static_cast<uint8_t>(RdbType::kStreamListpacks5)) {
+      TellProducers(cx, args.key(),
+                    *static_cast<const StreamValue*>(cx.Peek(args.key())->object()));
     }
   }
   reply.Ok();

@@ -92,8 +92,8 @@ TEST_P(StreamIdempotenceTest, ErrorsChangeNothing) {
   EXPECT_EQ(Counts(), ":1:1:1:0");
   EXPECT_EQ(Run("xidmprecord s p 1 9-9"),
             "-ERR The specified stream ID was deleted or doesn't exist");
-  Run("xadd s 1800000000000-0 a b");
-  EXPECT_EQ(Run("xidmprecord s p 1 1800000000000-0"),
+  Run("xadd s 1700000001000-0 a b");
+  EXPECT_EQ(Run("xidmprecord s p 1 1700000001000-0"),
             "-ERR The specified IDMP producer-id/idempotent-id pair maps to a different stream ID");
   EXPECT_EQ(Run("xidmprecord s p 1 1700000000000-0"), "+OK");
   EXPECT_EQ(Run("xidmprecord none p 1 1-1"), "-ERR no such key");

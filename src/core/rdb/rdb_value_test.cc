@@ -616,7 +616,9 @@ TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
     expected.insert(expected.end(), {"g 5-1 1", "c 7", "5-1 c 9 2"});
     const auto& stream = *static_cast<const StreamValue*>(value.object());
     expected[1] = "5-1 node of " + std::to_string(stream.entries().NodeListpackBytes(0));
-    EXPECT_EQ(testkit::ContentOf(value), expected);
+    Texts lines = testkit::ContentOf(value);
+    if (StreamVersionOf(type) >= 4) lines.resize(lines.size() - 3);  // of producers
+    EXPECT_EQ(lines, expected);
     const StreamConsumer* const consumer = stream.FindGroup("g")->FindConsumer("c");
     EXPECT_EQ(consumer->active_ms, StreamVersionOf(type) >= 3 ? 6 : 7);
   }
