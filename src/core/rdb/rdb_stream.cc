@@ -2,6 +2,7 @@
 #include "core/rdb/rdb_stream.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,20 +60,37 @@ void WriteNode(const StreamEntries::NodeView& node, RdbWriter* writer) {
   writer->String(packed.Finish());
 }
 
-void WriteGroup(const StreamGroup& group, RdbWriter* writer) {
+// What was given back is some consumer's in the form of 7.0: of one that was never seen, and whose
+// entries have instead of times their places among what was given back.
+constexpr int64_t kNeverSeen = 0;
+constexpr int64_t kPlaceMax = int64_t{1} << 32;  // no time that a server has seen
+
+void WriteGroup(const StreamGroup& group, bool has_active_time, RdbWriter* writer) {
+  const std::vector<StreamId> returned = group.Returned();
+  std::map<StreamId, int64_t> places;
+  for (StreamId id : returned) places.emplace(id, static_cast<int64_t>(places.size()));
   writer->String(group.name);
   WriteId(group.last_id, writer);
   writer->Length(static_cast<uint64_t>(group.entries_read));
   writer->Length(group.pending().size());
   for (const auto& [id, pending] : group.pending()) {
     WriteBytesOf(id, writer);
-    writer->Little(static_cast<uint64_t>(pending.delivered_ms), kTimeBytes);
+    const int64_t ms = pending.is_returned() ? places[id] : pending.delivered_ms;
+    writer->Little(static_cast<uint64_t>(ms), kTimeBytes);
     writer->Length(pending.deliveries);
   }
-  writer->Length(group.consumers().size());
+  writer->Length(group.consumers().size() + !returned.empty());
+  if (!returned.empty()) {
+    writer->String(group.UnusedName());
+    writer->Little(kNeverSeen, kTimeBytes);
+    if (has_active_time) writer->Little(kNeverSeen, kTimeBytes);
+    writer->Length(returned.size());
+    for (StreamId id : returned) WriteBytesOf(id, writer);
+  }
   for (const auto& [name, consumer] : group.consumers()) {
     writer->String(name);
     writer->Little(static_cast<uint64_t>(consumer->seen_ms), kTimeBytes);
+    if (has_active_time) writer->Little(static_cast<uint64_t>(consumer->active_ms), kTimeBytes);
     writer->Length(consumer->pending.size());
     for (StreamId id : consumer->pending) WriteBytesOf(id, writer);
   }
@@ -169,6 +187,37 @@ class StreamReader {
   bool Read() {
     return ReadNodes() && ReadCounters() && ForEach([this] { return ReadGroup(); }) &&
            (version_ < 4 || ReadProducers());
+  }
+
+  bool ReadProducers() {
+    const auto seconds = reader_.Length();
+    const auto messages = seconds ? reader_.Length() : std::nullopt;
+    if (!messages || *seconds == 0 || *seconds > UINT32_MAX || *messages == 0 ||
+        *messages > UINT32_MAX) {
+      return false;
+    }
+    StreamProducers& producers =
+        stream_.MakeProducers({.producer_seconds = static_cast<uint32_t>(*seconds),
+                               .producer_messages = static_cast<uint32_t>(*messages)});
+    const auto read_producer = [&] {
+      const auto name = reader_.String();
+      if (!name) return false;
+      const std::string producer(*name);
+      return ForEach([&] {
+        const auto text = reader_.String();
+        if (!text) return false;
+        const std::string message(*text);
+        const auto id = ReadId();
+        return id && producers.Restore(producer, message, *id);
+      });
+    };
+    if (!ForEach(read_producer)) return false;
+    const auto added = reader_.Length();
+    const auto duplicates = added ? reader_.Length() : std::nullopt;
+    if (!duplicates) return false;
+    producers.added = *added;
+    producers.duplicates = *duplicates;
+    return true;
   }
 
  private:
@@ -277,43 +326,52 @@ class StreamReader {
     if (!active_ms) return false;
     consumer->seen_ms = *seen_ms;
     consumer->active_ms = *active_ms;
-    return ForEach([&] { return ReadOwned(delivered, group, consumer) != nullptr; });
+    bool has_places = *seen_ms == kNeverSeen;
+    std::vector<StreamGroup::Delivery> all;
+    const auto read = [&] {
+      const std::optional<StreamId> id = ReadOwned(delivered, group, consumer);
+      if (!id) return false;
+      if (!has_places) return true;
+      all.push_back({group->FindPending(*id)->delivered_ms, *id});
+      has_places = all.back().ms < kPlaceMax;
+      return true;
+    };
+    if (!ForEach(read)) return false;
+    if (!has_places || all.empty()) return true;
+    std::sort(all.begin(), all.end());
+    for (const StreamGroup::Delivery& one : all) group->Return(one.id);
+    group->RemoveConsumer(consumer);
+    return true;
   }
 
-  // An id that is nobody's yet. Null if there is no such one.
-  StreamPending* ReadOwned(const std::vector<Delivered>& delivered, StreamGroup* group,
-                           StreamConsumer* consumer) {
-    const auto id = ReadBytesOfId();
-    if (!id || group->FindPending(*id) != nullptr) return nullptr;
+  // Of an id that is pending: what was delivered. Null if there is no such one.
+  static const Delivered* Find(const std::vector<Delivered>& delivered, StreamId id) {
     const auto found =
-        std::lower_bound(delivered.begin(), delivered.end(), *id,
+        std::lower_bound(delivered.begin(), delivered.end(), id,
                          [](const Delivered& one, StreamId wanted) { return one.id < wanted; });
-    if (found == delivered.end() || found->id != *id) return nullptr;
+    return found == delivered.end() || found->id != id ? nullptr : &*found;
+  }
+
+  // An id that was not read before. None if there is no such one.
+  std::optional<StreamId> ReadOwned(const std::vector<Delivered>& delivered, StreamGroup* group,
+                                    StreamConsumer* consumer) {
+    const auto id = ReadBytesOfId();
+    if (!id || group->FindPending(*id) != nullptr) return std::nullopt;
+    const Delivered* const found = Find(delivered, *id);
+    if (found == nullptr) return std::nullopt;
     StreamPending& pending = group->Assign(*id, consumer);
-    pending.delivered_ms = found->ms;
+    group->SetDelivered(*id, &pending, found->ms);
     pending.deliveries = found->deliveries;
-    return &pending;
+    return id;
   }
 
   bool ReadReturned(const std::vector<Delivered>& delivered, StreamGroup* group) {
-    StreamConsumer* nobody = group->FindConsumer("");
-    if (nobody == nullptr) nobody = group->AddConsumer("", 0);
-    const StreamPending* const pending = ReadOwned(delivered, group, nobody);
-    if (pending == nullptr) return false;
-    nobody->seen_ms = std::max(nobody->seen_ms, pending->delivered_ms);
+    const auto id = ReadBytesOfId();
+    if (!id || group->FindPending(*id) != nullptr) return false;
+    const Delivered* const found = Find(delivered, *id);
+    if (found == nullptr) return false;
+    group->Return(*id).deliveries = found->deliveries;
     return true;
-  }
-
-  bool SkipLengths(int count) {
-    for (; count > 0; --count) {
-      if (!reader_.Length()) return false;
-    }
-    return true;
-  }
-  bool ReadProducers() {
-    const auto message = [this] { return reader_.SkipString() && SkipLengths(2); };
-    const auto producer = [&] { return reader_.SkipString() && ForEach(message); };
-    return SkipLengths(2) && ForEach(producer) && SkipLengths(2);
   }
 
   const int version_;
@@ -324,7 +382,28 @@ class StreamReader {
 
 }  // namespace
 
-void WriteRdbStream(const StreamValue& stream, RdbWriter* writer) {
+void WriteRdbProducers(const StreamProducers& producers, RdbWriter* writer) {
+  writer->Length(producers.duration_s);
+  writer->Length(producers.messages_max);
+  writer->Length(producers.producers());
+  producers.ForEach(
+      [writer](std::string_view name, size_t messages) {
+        writer->String(name);
+        writer->Length(messages);
+      },
+      [writer](std::string_view message, StreamId id) {
+        writer->String(message);
+        WriteId(id, writer);
+      });
+  writer->Length(producers.added);
+  writer->Length(producers.duplicates);
+}
+
+bool ReadRdbProducers(RdbReader* reader, StreamValue* stream) {
+  return StreamReader(RdbType::kStreamListpacks4, reader, stream).ReadProducers();
+}
+
+void WriteRdbStream(const StreamValue& stream, RdbType type, RdbWriter* writer) {
   writer->Length(stream.entries().nodes());
   stream.entries().ForEachNode(
       [writer](const StreamEntries::NodeView& node) { WriteNode(node, writer); });
@@ -335,7 +414,9 @@ void WriteRdbStream(const StreamValue& stream, RdbWriter* writer) {
   WriteId(counters.max_deleted_id, writer);
   writer->Length(counters.entries_added);
   writer->Length(stream.groups().size());
-  for (const auto& [name, group] : stream.groups()) WriteGroup(*group, writer);
+  const int version = StreamVersionOf(type);
+  for (const auto& [name, group] : stream.groups()) WriteGroup(*group, version >= 3, writer);
+  if (version >= 4) WriteRdbProducers(*stream.producers(), writer);
 }
 
 bool ReadRdbStream(RdbType type, RdbReader* reader, StreamValue* stream) {

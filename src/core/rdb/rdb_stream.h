@@ -21,8 +21,9 @@
 //   producer  name, count of messages, for each: its name and the id of its entry
 //
 // Ids are two lengths where nothing is said. (*) since 7.0, (**) since 7.2, (***) since 8.8, (****)
-// since 8.6; we write as 7.0 does. What producers have sent is not kept: no command here asks for
-// it. What was given back belongs to a consumer without a name, from whom others can claim it.
+// since 8.6; we write as 7.0 does, or as 8.6, if there are producers. What was given back belongs
+// to a consumer of an unused name whose last try was at 0, and each has instead of a time its
+// place, from 0 on. Who reads this knows it by that.
 #pragma once
 
 #include "core/text/rdb_encoding.h"
@@ -30,8 +31,12 @@
 
 namespace dfly {
 
-// All that follows the type, which is kStreamListpacks2.
-void WriteRdbStream(const StreamValue& stream, RdbWriter* writer);
+// All that follows `type`: kStreamListpacks2, or kStreamListpacks4 for one with producers.
+void WriteRdbStream(const StreamValue& stream, RdbType type, RdbWriter* writer);
+
+// What has (****), alone; and into a stream that has been read without. False: it makes no sense.
+void WriteRdbProducers(const StreamProducers& producers, RdbWriter* writer);
+bool ReadRdbProducers(RdbReader* reader, StreamValue* stream);
 
 // 1 to 5: in which form. REQUIRES: it is one of streams.
 constexpr int StreamVersionOf(RdbType type) {

@@ -753,7 +753,8 @@ RdbType DflyTypeOf(const CompactValue& value) {
       if (encoding == HashValue::kPacked) return RdbType::kHashListpack;
       return HashValue(value).table().has_deadlines() ? RdbType::kHashMetadata : RdbType::kHash;
     case ValueType::kStream:
-      return RdbType::kStreamListpacks2;
+      return ObjectOf<StreamValue>(value).producers() == nullptr ? RdbType::kStreamListpacks2
+                                                                 : RdbType::kStreamListpacks4;
     case ValueType::kBloomFilter:
       return RdbType::kBloomFilter;
     case ValueType::kCountMinSketch:
@@ -790,7 +791,8 @@ void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer, i
     case RdbType::kHashMetadata:
       return WriteWithDeadlines(HashValue(value).table(), now_ms, writer);
     case RdbType::kStreamListpacks2:
-      return WriteRdbStream(ObjectOf<StreamValue>(value), writer);
+    case RdbType::kStreamListpacks4:
+      return WriteRdbStream(ObjectOf<StreamValue>(value), type, writer);
     case RdbType::kBloomFilter:
       return WriteRdbBloomFilter(ObjectOf<BloomFilter>(value), writer);
     case RdbType::kCountMinSketch:

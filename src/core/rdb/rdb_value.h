@@ -9,7 +9,8 @@
 //   zset       kZsetListpack while it is packed, else kZset2 kZset, kZsetZiplist
 //   hash       kHashListpack while it is packed, else kHash  kHashZiplist, kHashTemplateListpack,
 //                                                            kHashTemplate
-//   stream     kStreamListpacks2 (core/rdb/rdb_stream.h)         kStreamListpacks and 3 to 5
+//   stream     kStreamListpacks2 (core/rdb/rdb_stream.h)     kStreamListpacks, 3, 5
+//   stream with producers                 kStreamListpacks4; kStreamListpacks2, without them
 //   hash, some fields with deadlines      kHashMetadata; kHash, without them; kHashListpackEx,
 //                                         kHashListpackExPreGa, kHashMetadataPreGa and
 //                                         kHashValkey are read
@@ -54,7 +55,8 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value);
 // How it is written so that nothing is lost; the same where RdbTypeOf tells one.
 RdbType DflyTypeOf(const CompactValue& value);
 // All that follows the type. Members that are due at `now_ms` are left out. REQUIRES: `type` is
-// what DflyTypeOf tells; or, without deadlines, kHash or kSet; and some member is not due.
+// what DflyTypeOf tells; or, without what that has more, kHash, kSet or kStreamListpacks2. Some
+// member is not due.
 void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer,
                    int64_t now_ms = INT64_MIN);
 

@@ -75,10 +75,24 @@ inline Texts LinesOf(const StreamValue& stream) {
       lines.push_back(std::string(consumer_name) + " " + std::to_string(consumer->seen_ms));
     }
     for (const auto& [id, pending] : group->pending()) {
-      lines.push_back(id_of(id) + std::string(pending.consumer->name) + " " +
-                      std::to_string(pending.delivered_ms) + " " +
+      lines.push_back(id_of(id) + std::string(pending.owner()) + " " +
+                      std::to_string(pending.shown_ms()) + " " +
                       std::to_string(pending.deliveries));
     }
+    for (StreamId id : group->Returned()) lines.push_back(id_of(id) + "was given back");
+  }
+  if (const StreamProducers* const producers = stream.producers()) {
+    lines.push_back(std::to_string(producers->duration_s) + " s, " +
+                    std::to_string(producers->messages_max) + ", added " +
+                    std::to_string(producers->added) + ", again " +
+                    std::to_string(producers->duplicates));
+    producers->ForEach(
+        [&](std::string_view name, size_t messages) {
+          lines.push_back(std::string(name) + " has sent " + std::to_string(messages));
+        },
+        [&](std::string_view message, StreamId id) {
+          lines.push_back(id_of(id) + std::string(message));
+        });
   }
   return lines;
 }

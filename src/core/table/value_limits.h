@@ -17,10 +17,14 @@ struct SetLimit {
   PackedLimit packed = {.entries = 128, .element_bytes = 64};  // set-max-listpack-entries, -value
 };
 
-// How large nodes become (stream-node-max-bytes, stream-node-max-entries). 0: no limit.
 struct StreamLimit {
+  // How large nodes become (stream-node-max-bytes, stream-node-max-entries). 0: no limit.
   uint64_t node_bytes = 4096;
   uint64_t node_entries = 100;
+  // For how long messages of idempotent producers are remembered, and how many of each, unless the
+  // stream says otherwise (stream-idmp-duration, stream-idmp-maxsize).
+  uint32_t producer_seconds = 100;
+  uint32_t producer_messages = 100;
 };
 
 }  // namespace dfly

@@ -91,6 +91,8 @@ inline constexpr uint16_t kRdbVersionWritten = 10;
 // Valkey 9 writes 80. Newer versions are read, too: what they have in common with these is as it
 // was, as new forms of values get new types; a type that is not known is named.
 inline constexpr uint16_t kRdbVersionDeadlines = 12;
+// Of redis-server 8.6, for streams with idempotent producers.
+inline constexpr uint16_t kRdbVersionProducers = 13;
 // From here on a payload is Valkey's; it keeps off what is below, for others.
 inline constexpr uint16_t kRdbVersionValkey = 80;
 

@@ -363,7 +363,7 @@ bool StreamEntries::Erase(StreamId id) {
   return false;
 }
 
-uint64_t StreamEntries::TrimFront(const Trim& trim) {
+uint64_t StreamEntries::TrimFront(const Trim& trim, std::vector<StreamId>* gone) {
   uint64_t erased = 0;
   while (nodes_count_ > 0 && (!trim.size_max || size_ > *trim.size_max)) {
     Node* const node = at(0);
@@ -371,6 +371,9 @@ uint64_t StreamEntries::TrimFront(const Trim& trim) {
     if (trim.size_max ? size_ - node->live >= *trim.size_max : node->last < trim.id_min) {
       erased += node->live;
       size_ -= node->live;
+      for (Walk walk(*node); gone != nullptr && !walk.done(); walk.Next()) {
+        if (!walk.is_erased()) gone->push_back(walk.entry().id);
+      }
       RemoveNode(0);
       continue;
     }
@@ -379,11 +382,44 @@ uint64_t StreamEntries::TrimFront(const Trim& trim) {
       if (trim.size_max ? size_ <= *trim.size_max : walk.entry().id >= trim.id_min) break;
       if (walk.is_erased()) continue;
       MarkErased(node, walk.at());
+      if (gone != nullptr) gone->push_back(walk.entry().id);
       ++erased;
     }
     break;
   }
   return erased;
+}
+
+bool StreamEntries::TrimBut(const Trim& trim, absl::FunctionRef<bool(StreamId)> keeps,
+                            std::vector<StreamId>* gone) {
+  bool has_kept = false, is_front = true;
+  const size_t before = gone->size();
+  for (size_t index = 0; index < nodes_count_ && (!trim.size_max || size_ > *trim.size_max);) {
+    Node* const node = at(index);
+    if (trim.erased_max != 0 && gone->size() - before + node->live > trim.erased_max) break;
+    if (!trim.size_max && node->first >= trim.id_min) break;
+    const bool goes_whole =
+        trim.size_max ? size_ - node->live >= *trim.size_max : node->last < trim.id_min;
+    if (!goes_whole && trim.is_approximate) break;
+    for (Walk walk(*node); !walk.done(); walk.Next()) {
+      const StreamId id = walk.entry().id;
+      if (trim.size_max ? size_ <= *trim.size_max : id >= trim.id_min) break;
+      if (walk.is_erased()) continue;
+      if (keeps(id)) {
+        has_kept = true;
+        continue;
+      }
+      is_front = is_front && !has_kept;
+      MarkErased(node, walk.at());
+      gone->push_back(id);
+    }
+    if (node->live == 0) {
+      RemoveNode(index);
+    } else {
+      ++index;
+    }
+  }
+  return is_front;
 }
 
 void StreamEntries::Clear() {

@@ -21,6 +21,8 @@
 // the bytes of Redis' own form (a listpack), which each node therefore keeps account of.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -114,8 +116,12 @@ class StreamEntries {
     bool is_approximate = false;            // whole nodes only
     uint64_t erased_max = 0;                // of whole nodes; 0: no limit
   };
-  // Erases from the front. Returns how many.
-  uint64_t TrimFront(const Trim& trim);
+  // Erases from the front. Returns how many; their ids go to the end of `gone`, if there is one.
+  uint64_t TrimFront(const Trim& trim, std::vector<StreamId>* gone = nullptr);
+  // The same, but entries that `keeps` wants stay, and those behind them may go instead. The ids of
+  // the others go to `gone`. Returns whether none has stayed in front of one that has gone.
+  bool TrimBut(const Trim& trim, absl::FunctionRef<bool(StreamId)> keeps,
+               std::vector<StreamId>* gone);
 
   // A node, for who writes all of them.
   class NodeView;

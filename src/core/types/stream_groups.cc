@@ -24,9 +24,11 @@ void StreamGroup::CopyFrom(const StreamGroup& other) {
   }
   for (const auto& [id, pending] : other.pending_) {
     StreamPending copy = pending;
-    copy.consumer = FindConsumer(pending.consumer->name);
+    if (!pending.is_returned()) copy.consumer = FindConsumer(pending.consumer->name);
     pending_.emplace_hint(pending_.end(), id, copy);
   }
+  returned_ = other.returned_;
+  next_return_ = other.next_return_;
 }
 
 StreamConsumer* StreamGroup::FindConsumer(std::string_view consumer_name) const {
@@ -43,7 +45,11 @@ StreamConsumer* StreamGroup::AddConsumer(std::string_view consumer_name, int64_t
 }
 
 void StreamGroup::RemoveConsumer(StreamConsumer* consumer) {
-  for (StreamId id : consumer->pending) pending_.erase(id);
+  for (StreamId id : consumer->pending) {
+    const auto it = pending_.find(id);
+    if (by_time_) by_time_->erase({it->second.delivered_ms, id});
+    pending_.erase(it);
+  }
   consumers_.erase(std::string_view(consumer->name));
   DeleteCounted(consumer, bytes_);
 }
@@ -56,17 +62,75 @@ StreamPending* StreamGroup::FindPending(StreamId id) {
 StreamPending& StreamGroup::Assign(StreamId id, StreamConsumer* consumer) {
   const auto [it, is_new] = pending_.try_emplace(id);
   StreamPending& pending = it->second;
+  if (is_new && by_time_) by_time_->insert({pending.delivered_ms, id});
   if (pending.consumer == consumer) return pending;
-  if (!is_new) pending.consumer->pending.erase(id);
+  if (pending.is_returned()) {
+    if (!is_new) {
+      --returned_;
+      SetDelivered(id, &pending, 0);
+    }
+  } else {
+    pending.consumer->pending.erase(id);
+  }
   pending.consumer = consumer;
   consumer->pending.insert(consumer->pending.end(), id);  // nearly always the largest
   return pending;
 }
 
+StreamPending& StreamGroup::Return(StreamId id) {
+  const auto [it, is_new] = pending_.try_emplace(id);
+  StreamPending& pending = it->second;
+  if (is_new && by_time_) by_time_->insert({pending.delivered_ms, id});
+  if (is_new || !pending.is_returned()) ++returned_;
+  if (!pending.is_returned()) pending.consumer->pending.erase(id);
+  pending.consumer = nullptr;
+  SetDelivered(id, &pending, next_return_++);
+  return pending;
+}
+
+std::vector<StreamId> StreamGroup::Returned() const {
+  std::vector<StreamId> ids;
+  if (returned_ == 0) return ids;
+  std::vector<Delivery> deliveries;
+  for (const auto& [id, pending] : pending_) {
+    if (pending.is_returned()) deliveries.push_back({pending.delivered_ms, id});
+  }
+  std::sort(deliveries.begin(), deliveries.end());
+  for (const Delivery& delivery : deliveries) ids.push_back(delivery.id);
+  return ids;
+}
+
+std::string StreamGroup::UnusedName() const {
+  std::string name;
+  for (size_t i = 1; FindConsumer(name) != nullptr; ++i) name = "nobody" + std::to_string(i);
+  return name;
+}
+
+void StreamGroup::SetDelivered(StreamId id, StreamPending* pending, int64_t ms) {
+  if (by_time_ && pending->delivered_ms != ms) {
+    by_time_->erase({pending->delivered_ms, id});
+    by_time_->insert({ms, id});
+  }
+  pending->delivered_ms = ms;
+}
+
+auto StreamGroup::OrderByTime() -> const ByTime& {
+  if (!by_time_) {
+    by_time_.emplace(CountingAllocator<Delivery>(bytes_));
+    for (const auto& [id, pending] : pending_) by_time_->insert({pending.delivered_ms, id});
+  }
+  return *by_time_;
+}
+
 bool StreamGroup::Acknowledge(StreamId id) {
   const auto it = pending_.find(id);
   if (it == pending_.end()) return false;
-  it->second.consumer->pending.erase(id);
+  if (by_time_) by_time_->erase({it->second.delivered_ms, id});
+  if (it->second.is_returned()) {
+    --returned_;
+  } else {
+    it->second.consumer->pending.erase(id);
+  }
   pending_.erase(it);
   return true;
 }
@@ -85,7 +149,7 @@ bool StreamGroup::FreeSome(size_t* budget) {
     DeleteCounted(consumer, bytes_);
     if (*budget > 0) --*budget;  // one without anything pending costs something, too
   }
-  return consumers_.empty() && erase_some(&pending_);
+  return consumers_.empty() && (!by_time_ || erase_some(&*by_time_)) && erase_some(&pending_);
 }
 
 void StreamGroup::CheckInvariants() const {
@@ -98,7 +162,16 @@ void StreamGroup::CheckInvariants() const {
       CHECK(it != pending_.end() && it->second.consumer == consumer);
     }
   }
-  CHECK_EQ(of_consumers, pending_.size());
+  size_t of_nobody = 0;
+  for (const auto& [id, pending] : pending_) of_nobody += pending.is_returned();
+  CHECK_EQ(of_nobody, returned_);
+  CHECK_EQ(of_consumers + of_nobody, pending_.size());
+  if (!by_time_) return;
+  CHECK_EQ(by_time_->size(), pending_.size());
+  for (const Delivery& delivery : *by_time_) {
+    const auto it = pending_.find(delivery.id);
+    CHECK(it != pending_.end() && it->second.delivered_ms == delivery.ms);
+  }
 }
 
 }  // namespace dfly

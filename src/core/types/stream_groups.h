@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/memory/counting_allocator.h"
 #include "core/types/stream_id.h"
@@ -44,14 +46,23 @@ struct StreamConsumer {
 
 // An entry that was delivered and is not acknowledged.
 struct StreamPending {
-  int64_t delivered_ms = 0;  // the last time, in Unix time
+  int64_t delivered_ms = 0;  // the last time, in Unix time; of one that is returned, see Return
   uint64_t deliveries = 0;
-  StreamConsumer* consumer = nullptr;
+  StreamConsumer* consumer = nullptr;  // null: it was given back (XNACK), and is nobody's
+
+  bool is_returned() const { return consumer == nullptr; }
+  // As clients see it.
+  std::string_view owner() const { return is_returned() ? std::string_view() : consumer->name; }
+  int64_t shown_ms() const { return is_returned() ? 0 : delivered_ms; }
+  bool IsIdleFor(int64_t idle_ms, int64_t now_ms) const {
+    return is_returned() || delivered_ms <= now_ms - idle_ms;
+  }
 };
 
 // Owner:     a StreamValue.
 // Suspends:  never.
-// Invariant: the consumers' pending ids are those of the group, each at the consumer named there.
+// Invariant: the consumers' pending ids are those of the group which are not returned, each at the
+//            consumer named there; by_time(), if it is there, has all of the group's.
 class StreamGroup {
  public:
   static constexpr int64_t kUnknownReads = -1;
@@ -86,12 +97,36 @@ class StreamGroup {
   void RemoveConsumer(StreamConsumer* consumer);
 
   const Pending& pending() const { return pending_; }
-  // Null: there is none. May be changed in place, but for the consumer.
+  // Null: there is none. May be changed in place, but for the consumer and the time.
   StreamPending* FindPending(StreamId id);
-  // Gives it to the consumer, whoever had it, if anybody. Returns what it is now.
+  // Gives it to the consumer, whoever had it, if anybody. Returns what it is now. A new one has the
+  // time 0.
   StreamPending& Assign(StreamId id, StreamConsumer* consumer);
+  // Takes it from who had it, if anybody. Returns what it is now: nobody's, and in the order of
+  // time behind all that were returned before, and in front of all others.
+  StreamPending& Return(StreamId id);
+  // How many are returned.
+  size_t returned() const { return returned_; }
+  // Those, in their order.
+  std::vector<StreamId> Returned() const;
+  // A name that no consumer has: the empty one, if it is free.
+  std::string UnusedName() const;
+  // When it was delivered last. REQUIRES: `pending` is what this has for `id`.
+  void SetDelivered(StreamId id, StreamPending* pending, int64_t ms);
   // False: there was none.
   bool Acknowledge(StreamId id);
+
+  // Pending entries by the time of their delivery. Made by the first call, which is O(n log n), and
+  // kept up from then on: for who claims what was delivered long ago (XREADGROUP CLAIM).
+  struct Delivery {
+    int64_t ms;
+    StreamId id;
+    auto operator<=>(const Delivery&) const = default;
+  };
+  using ByTime = absl::btree_set<Delivery, std::less<Delivery>, CountingAllocator<Delivery>>;
+  const ByTime& OrderByTime();
+  // Null: there was no such call.
+  const ByTime* by_time() const { return by_time_ ? &*by_time_ : nullptr; }
 
   // Frees about so many of its elements and lowers the budget by them; true when it is empty.
   // Between the first step and the last nothing else may be called.
@@ -110,6 +145,9 @@ class StreamGroup {
   size_t* bytes_;
   Pending pending_;
   Consumers consumers_;
+  std::optional<ByTime> by_time_;
+  size_t returned_ = 0;
+  int64_t next_return_ = INT64_MIN;  // the delivered_ms of the next one
 };
 
 // An object whose bytes are counted there, with what it allocates itself.

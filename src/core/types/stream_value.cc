@@ -39,6 +39,7 @@ StreamValue* StreamValue::Clone() const {
   copy->entries_.CopyFrom(entries_);
   copy->counters_ = counters_;
   for (const auto& [name, group] : groups_) copy->AddGroup(name)->CopyFrom(*group);
+  if (producers_ != nullptr) copy->MakeProducers({}).CopyFrom(*producers_);
   return copy.release();
 }
 
@@ -71,10 +72,19 @@ bool StreamValue::Erase(StreamId id) {
   return true;
 }
 
-uint64_t StreamValue::Trim(const StreamEntries::Trim& trim) {
-  const uint64_t erased = entries_.TrimFront(trim);
+uint64_t StreamValue::Trim(const StreamEntries::Trim& trim, std::vector<StreamId>* gone) {
+  const uint64_t erased = entries_.TrimFront(trim, gone);
   if (erased > 0) FindFirstId();
   return erased;
+}
+
+bool StreamValue::TrimUnreferenced(const StreamEntries::Trim& trim, std::vector<StreamId>* gone) {
+  const auto keeps = [this](StreamId id) { return IsReferenced(id); };
+  const bool is_front = entries_.TrimBut(trim, keeps, gone);
+  if (gone->empty()) return true;
+  FindFirstId();
+  if (!is_front) counters_.max_deleted_id = std::max(counters_.max_deleted_id, gone->back());
+  return is_front;
 }
 
 // --- Groups ---
@@ -96,8 +106,24 @@ void StreamValue::RemoveGroup(StreamGroup* group) {
   DeleteCounted(group, &bytes_);
 }
 
+bool StreamValue::IsReferenced(StreamId id) const {
+  return std::any_of(groups_.begin(), groups_.end(), [id](const auto& item) {
+    return item.second->last_id < id || item.second->FindPending(id) != nullptr;
+  });
+}
+
+StreamProducers& StreamValue::MakeProducers(const StreamLimit& limit) {
+  if (producers_ == nullptr) producers_.reset(StreamProducers::New(&bytes_, limit));
+  return *producers_;
+}
+
+void StreamValue::DeleteProducers::operator()(StreamProducers* producers) const {
+  StreamProducers::Delete(producers);
+}
+
 bool StreamValue::FreeSome(size_t budget) {
   if (!entries_.FreeSome(budget)) return false;
+  if (producers_ != nullptr && !producers_->FreeSome(&budget)) return false;
   while (!groups_.empty()) {
     StreamGroup* const group = groups_.begin()->second;
     if (!group->FreeSome(&budget)) return false;
@@ -161,6 +187,7 @@ void StreamValue::CheckInvariants() const {
     CHECK_GE(group->entries_read, StreamGroup::kUnknownReads);
     group->CheckInvariants();
   }
+  if (producers_ != nullptr) producers_->CheckInvariants();
 }
 
 }  // namespace dfly

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a stream key: its entries, what is remembered of those that have gone, its groups.
+// The value of a stream key: its entries, what is remembered of those that have gone, its groups,
+// and what producers have sent.
 //
 // All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
 // again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer
@@ -9,13 +10,16 @@
 #include <absl/container/btree_map.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/types/stream_entries.h"
 #include "core/types/stream_groups.h"
+#include "core/types/stream_producers.h"
 
 namespace dfly {
 
@@ -61,13 +65,24 @@ class StreamValue {
   // See StreamEntries. REQUIRES: `id` is larger than counters().last_id.
   void Append(StreamId id, std::span<const std::string_view> pairs, const StreamLimit& limit);
   bool Erase(StreamId id);
-  uint64_t Trim(const StreamEntries::Trim& trim);
+  uint64_t Trim(const StreamEntries::Trim& trim, std::vector<StreamId>* gone = nullptr);
+  // Erases only what no group refers to. True: all of these were in front of what is left, as with
+  // Trim. If not, it is as with Erase.
+  bool TrimUnreferenced(const StreamEntries::Trim& trim, std::vector<StreamId>* gone);
 
   const Groups& groups() const { return groups_; }
   StreamGroup* FindGroup(std::string_view name) const;
   // REQUIRES: there is none of that name.
   StreamGroup* AddGroup(std::string_view name);
   void RemoveGroup(StreamGroup* group);
+  // Some group has not been given this entry yet, or it is pending there.
+  bool IsReferenced(StreamId id) const;
+
+  // What idempotent producers have sent. Null: no such command has come for this stream.
+  const StreamProducers* producers() const { return producers_.get(); }
+  StreamProducers* mutable_producers() { return producers_.get(); }
+  // Makes them, with these limits, if they are not there.
+  StreamProducers& MakeProducers(const StreamLimit& limit);
 
   // Whether an entry behind `id` may have been erased by XDEL.
   bool HasGapsFrom(StreamId id) const;
@@ -94,6 +109,10 @@ class StreamValue {
   StreamEntries entries_;
   Counters counters_;
   Groups groups_;
+  struct DeleteProducers {
+    void operator()(StreamProducers* producers) const;
+  };
+  std::unique_ptr<StreamProducers, DeleteProducers> producers_;
 };
 
 }  // namespace dfly
