@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/rdb/foreign_entries.h"
+#include "core/rdb/rdb_stream.h"
 #include "core/text/numbers.h"
 #include "core/types/hash_value.h"
 #include "core/types/set_value.h"
@@ -49,7 +50,7 @@ EntryReader::Item EntryReader::Fail(std::string_view what) {
 EntryReader::Item EntryReader::Next() {
   if (is_between_) {
     facts_ = {};
-    member_deadlines_.clear();
+    beside_.clear();
     wrapped_ = nullptr;
   }
   is_between_ = true;
@@ -139,8 +140,8 @@ EntryReader::Item EntryReader::ReadAux() {
     is_between_ = false;
     return Item::kAux;
   }
-  if (name_ == kAuxDeadlines) {
-    member_deadlines_ = *text;
+  if (name_ == kAuxDeadlines || name_ == kAuxProducers) {
+    beside_ = *text;
     is_between_ = false;
     return Item::kAux;
   }
@@ -235,9 +236,13 @@ bool EntryReader::AddNames(RdbReader* reader) {
   return true;
 }
 
-bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value) {
-  ViewSource source(deadlines);
-  RdbReader reader(&source, deadlines.size());
+bool AddBeside(std::string_view beside, CompactValue* value) {
+  ViewSource source(beside);
+  RdbReader reader(&source, beside.size());
+  if (value->type() == ValueType::kStream && source.left() != 0) {
+    auto& stream = *static_cast<StreamValue*>(value->object());
+    return stream.producers() == nullptr && ReadRdbProducers(&reader, &stream);
+  }
   while (source.left() != 0) {
     const auto text = reader.String();
     if (!text) return false;

@@ -42,8 +42,8 @@ class EntryReader {
   const EntryFacts& facts() const { return facts_; }
   uint8_t type() const { return type_; }  // as RdbTypeIn tells it
   ByteSource& value_source() { return wrapped_ != nullptr ? *wrapped_ : source_; }
-  // kAuxDeadlines, or empty.
-  const std::string& member_deadlines() const { return member_deadlines_; }
+  // kAuxDeadlines or kAuxProducers, or empty.
+  const std::string& beside() const { return beside_; }
 
   // Of an aux field or function.
   const std::string& name() const { return name_; }
@@ -76,7 +76,7 @@ class EntryReader {
   std::string key_;
   EntryFacts facts_;
   uint8_t type_ = 0;
-  std::string member_deadlines_;
+  std::string beside_;
   std::string name_;
   std::string text_;
   std::unique_ptr<ViewSource> wrapped_;  // of text_: an entry, or a value, that stands elsewhere
@@ -85,7 +85,8 @@ class EntryReader {
   std::string error_;
 };
 
-// Gives members of a hash or a set the deadlines of kAuxDeadlines. False: they make no sense.
-bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value);
+// Gives a hash or a set the deadlines of kAuxDeadlines, a stream its kAuxProducers. False: they
+// make no sense.
+bool AddBeside(std::string_view beside, CompactValue* value);
 
 }  // namespace dfly

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/rdb/rdb_stream.h"
 #include "core/rdb/rdb_value.h"
 #include "core/types/hash_value.h"
 #include "core/types/set_value.h"
@@ -31,6 +32,16 @@ std::string DeadlinesOf(const CompactValue& value) {
     const SetValue set(value);
     set.ForEach([&](std::string_view member) { add(member, set.Deadline(member)); });
   }
+  writer.Flush();
+  return text;
+}
+
+// The text of kAuxProducers.
+std::string ProducersOf(const CompactValue& value) {
+  std::string text;
+  StringSink sink(&text);
+  RdbWriter writer(&sink);
+  WriteRdbProducers(*static_cast<const StreamValue*>(value.object())->producers(), &writer);
   writer.Flush();
   return text;
 }
@@ -72,6 +83,10 @@ void EntryWriter::Entry(std::string_view key, const EntryFacts& facts, const Com
     Aux(kAuxDeadlines, DeadlinesOf(value));
     const bool is_hash = value.type() == ValueType::kHash;
     return PlainEntry(is_hash ? RdbType::kHash : RdbType::kSet, key, facts, value);
+  }
+  if (value.type() == ValueType::kStream) {
+    Aux(kAuxProducers, ProducersOf(value));
+    return PlainEntry(RdbType::kStreamListpacks2, key, facts, value);
   }
   std::string entry;
   StringSink sink(&entry);

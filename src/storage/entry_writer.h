@@ -10,6 +10,8 @@
 //   dfly-sticky     the next entry is never evicted
 //   dfly-deadlines  of members of the next entry's value, which its type has no place for: for each
 //                   the member and Unix ms in 8 bytes
+//   dfly-producers  what idempotent producers have sent to the next entry's stream
+//                   (core/rdb/rdb_stream.h)
 //   dfly-memcached  what clients of memcached keep of the next entry: flags, cas unique, marks
 //   dfly-entry      a whole entry whose type redis-server does not know
 //   dfly-placement  a tag and, behind the last blank, its shard (--shard_round_robin_prefix)
@@ -46,6 +48,7 @@ enum class RdbOpcode : uint8_t {
 
 inline constexpr std::string_view kAuxSticky = "dfly-sticky";
 inline constexpr std::string_view kAuxDeadlines = "dfly-deadlines";
+inline constexpr std::string_view kAuxProducers = "dfly-producers";
 inline constexpr std::string_view kAuxMemcached = "dfly-memcached";
 inline constexpr std::string_view kAuxEntry = "dfly-entry";
 inline constexpr std::string_view kAuxPlacement = "dfly-placement";

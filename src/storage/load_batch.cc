@@ -16,18 +16,18 @@
 namespace dfly {
 
 void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
-                    uint8_t type, std::string_view value, std::string_view member_deadlines) {
+                    uint8_t type, std::string_view value, std::string_view beside) {
   entries_.push_back({.hash = hash,
                       .facts = facts,
                       .db_index = db_index,
                       .key_size = static_cast<uint32_t>(key.size()),
                       .value_size = static_cast<uint32_t>(value.size()),
-                      .deadlines_size = static_cast<uint32_t>(member_deadlines.size()),
+                      .deadlines_size = static_cast<uint32_t>(beside.size()),
                       .type = type,
                       .is_made = false});
   bytes_ += key;
   bytes_ += value;
-  bytes_ += member_deadlines;
+  bytes_ += beside;
 }
 
 void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
@@ -69,7 +69,7 @@ std::string LoadBatch::LoadInto(DatabaseSet& databases, const RdbLimits& limits,
         error = DamagedValueError(key, entry.type);
         break;
       }
-      if (!SetMemberDeadlines(deadlines, &value)) {
+      if (!AddBeside(deadlines, &value)) {
         error = DamagedDeadlinesError(key);
         break;
       }

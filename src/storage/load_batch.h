@@ -25,9 +25,9 @@ class LoadBatch {
   bool empty() const { return entries_.empty(); }
   bool is_full() const { return entries_.size() >= kKeys || bytes_.size() >= kBytes; }
 
-  // `value` is of an RDB type; `member_deadlines` as SetMemberDeadlines wants them. All is copied.
+  // `value` is of an RDB type; `beside` as AddBeside wants them. All is copied.
   void Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts, uint8_t type,
-           std::string_view value, std::string_view member_deadlines);
+           std::string_view value, std::string_view beside);
   // One that is too large to be copied, and was made by who read it.
   void Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
            CompactValue value);

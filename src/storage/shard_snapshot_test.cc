@@ -324,7 +324,7 @@ class Scenario {
       const RdbRead read =
           ReadRdbValue(reader.type(), values_.limits_, &reader.value_source(), &value);
       ASSERT_EQ(read, RdbRead::kValue);
-      ASSERT_TRUE(SetMemberDeadlines(reader.member_deadlines(), &value));
+      ASSERT_TRUE(AddBeside(reader.beside(), &value));
       const bool is_new =
           found.emplace(Key{reader.db_index(), reader.key()}, LinesOf(value, reader.facts()))
               .second;

@@ -157,7 +157,7 @@ class SnapshotLoader::StreamLoader {
     LoadBatch& batch = lanes_[id].batches[lanes_[id].current];
     if (const auto value = is_next_here ? std::nullopt : FindValue(entries_.type(), source)) {
       if (!is_due) {
-        batch.Add(db_index, key, hash, facts, entries_.type(), *value, entries_.member_deadlines());
+        batch.Add(db_index, key, hash, facts, entries_.type(), *value, entries_.beside());
       }
       (void)source.Skip(value->size());
       if (is_due) return LeaveOut();
@@ -169,7 +169,7 @@ class SnapshotLoader::StreamLoader {
         return "";
       }
       if (read == RdbRead::kDamaged) return DamagedValueError(key, entries_.type());
-      if (!SetMemberDeadlines(entries_.member_deadlines(), &made)) {
+      if (!AddBeside(entries_.beside(), &made)) {
         return DamagedDeadlinesError(key);
       }
       if (is_due) return LeaveOut();

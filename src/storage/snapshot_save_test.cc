@@ -397,9 +397,9 @@ TEST(EntryReaderTest, DeadlinesOfMembersPastTheLastOneAreRefused) {
   };
   const uint64_t last_ms = HashValue::Table::kDeadlineMax;
   CompactValue hash = testkit::RdbValues().MakeHash({{"f", "v"}});
-  EXPECT_TRUE(SetMemberDeadlines(deadline_of_f(last_ms), &hash));
-  EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(last_ms + 1), &hash));
-  EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(UINT64_MAX), &hash));
+  EXPECT_TRUE(AddBeside(deadline_of_f(last_ms), &hash));
+  EXPECT_FALSE(AddBeside(deadline_of_f(last_ms + 1), &hash));
+  EXPECT_FALSE(AddBeside(deadline_of_f(UINT64_MAX), &hash));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, SnapshotSaveTest,
