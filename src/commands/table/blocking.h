@@ -59,6 +59,9 @@ struct BlockingForm {
                    std::string_view key) = nullptr;
   void (*serve)(ShardContext& cx, Args args, const BlockingCall& call, std::string_view key,
                 ReplySink& reply) = nullptr;
+  // When `key`, as it is now, becomes ready although nothing changes it (Unix ms); 0: never. The
+  // shard looks again then. Null: that is so of all.
+  int64_t (*ready_at_ms)(const ShardContext& cx, Args args, std::string_view key) = nullptr;
   bool minds_absence = false;  // a key that disappears may end the wait
 
   bool MayWait(Args args) const { return waits == nullptr || waits(args); }

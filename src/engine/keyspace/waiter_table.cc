@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/keyspace/shard.h"
+#include "engine/keyspace/shard_turn.h"
+#include "helio/base/clock.h"
+#include "helio/proactor/proactor.h"
 
 namespace dfly {
 
@@ -25,6 +29,71 @@ bool IsHindered(const TxQueue& transactions, const WaiterNode& node) {
 
 }  // namespace
 
+// When nodes are looked at, and the timer for the first of them. Owner: the table, whose shard's
+// loop has the timer while there is a node.
+class WaiterTable::Looks final : private helio::Timer {
+ public:
+  explicit Looks(Shard& shard)
+      : Timer([](helio::Timer* timer) { static_cast<Looks*>(timer)->OnTimer(); }), shard_(shard) {}
+
+  void Add(WaiterNode* node, int64_t at_ms) {
+    node->look_ms = at_ms;
+    nodes_.insert({at_ms, node});
+    Arm();
+  }
+  void Remove(WaiterNode* node) {
+    nodes_.erase({node->look_ms, node});
+    node->look_ms = 0;
+    Arm();
+  }
+  size_t memory_used() const { return sizeof(*this) + nodes_.size() * sizeof(*nodes_.begin()); }
+
+ private:
+  static constexpr int64_t kSleepMaxMillis = 1000;  // the clock may be set
+  static constexpr int64_t kHeldMillis = 100;
+
+  void Arm() { ArmIn(nodes_.empty() ? 0 : nodes_.begin()->first - helio::UnixMillis()); }
+  void ArmIn(int64_t wait_ms) {
+    helio::TimerQueue& timers = helio::Proactor::Current()->timers();
+    if (nodes_.empty()) return timers.Disarm(this);
+    const auto millis = static_cast<uint64_t>(std::clamp<int64_t>(wait_ms, 1, kSleepMaxMillis));
+    timers.Arm(this, helio::MonotonicNanos() + millis * helio::kNanosPerMilli);
+  }
+
+  void OnTimer() {
+    // A replica does nothing by itself, nor does who pauses before it hands its role over.
+    if (shard_.keeps_due()) return ArmIn(kHeldMillis);
+    const int64_t now_ms = helio::UnixMillis();
+    ShardTurn turn(shard_);  // whose end serves them
+    while (!nodes_.empty() && nodes_.begin()->first <= now_ms) {
+      WaiterNode* const node = nodes_.begin()->second;
+      nodes_.erase(nodes_.begin());
+      node->look_ms = 0;
+      shard_.waiters().OnChanged(node->name.db_index, node->name.key);
+    }
+    Arm();
+  }
+
+  Shard& shard_;
+  std::set<std::pair<int64_t, WaiterNode*>> nodes_;
+};
+
+WaiterTable::WaiterTable() = default;
+WaiterTable::~WaiterTable() = default;
+
+void WaiterTable::LookAt(Shard& shard, WaiterNode* node, int64_t at_ms) {
+  if (node->look_ms == at_ms) return;
+  if (node->look_ms != 0) looks_->Remove(node);
+  if (at_ms == 0) return;
+  if (looks_ == nullptr) looks_ = std::make_unique<Looks>(shard);
+  looks_->Add(node, at_ms);
+}
+
+size_t WaiterTable::memory_used() const {
+  return queue_bytes_ + helio::MapBytes(keys_) + ready_.capacity() * sizeof(KeyName) +
+         (looks_ == nullptr ? 0 : looks_->memory_used());
+}
+
 void WaiterTable::Add(WaiterNode* node) {
   DCHECK(!node->linked());
   const auto [it, is_new] = keys_.try_emplace(node->name);
@@ -41,6 +110,8 @@ void WaiterTable::Add(WaiterNode* node) {
 void WaiterTable::Remove(WaiterNode* node) {
   if (!node->linked()) return;
   node->Unlink();
+  if (node->look_ms != 0) [[unlikely]]
+    looks_->Remove(node);
   const auto it = keys_.find(node->name);
   it->second->minding_absence -= node->minds_absence;
   it->second->spanning -= node->spans_shards;

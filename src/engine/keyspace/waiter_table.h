@@ -63,12 +63,14 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   bool holds = false;          // see Waiter::Outcome
   bool minds_absence = false;  // that the key has gone ends its wait
   bool spans_shards = false;   // its waiter has nodes in other shards, too
+  int64_t look_ms = 0;         // the table's: see LookAt
 };
 
 // Owner: one shard, on its thread. Suspends: never.
 class WaiterTable {
  public:
-  WaiterTable() = default;
+  WaiterTable();
+  ~WaiterTable();
   WaiterTable(const WaiterTable&) = delete;
   WaiterTable& operator=(const WaiterTable&) = delete;
 
@@ -90,6 +92,9 @@ class WaiterTable {
   void Add(WaiterNode* node);
   // Nothing if it is not there.
   void Remove(WaiterNode* node);
+  // The key of a node that is here may become ready then (Unix ms), although nothing changes it: it
+  // is looked at, once. 0: not any more. Of a thread with a loop.
+  void LookAt(Shard& shard, WaiterNode* node, int64_t at_ms);
   // A node that held its place has found nothing, and waits on.
   void EndHold(WaiterNode* node);
 
@@ -105,9 +110,7 @@ class WaiterTable {
   // Those of these for which the end of the key ends a wait. Looks at all of them.
   size_t CountKeysMindingAbsence() const;
   // The nodes are their waiters'.
-  size_t memory_used() const {
-    return queue_bytes_ + helio::MapBytes(keys_) + ready_.capacity() * sizeof(KeyName);
-  }
+  size_t memory_used() const;
   // Keys that are ready for who waits for them, be that known here or not; looks at no more than
   // `most`. When nothing runs this is 0, or somebody has been forgotten.
   size_t CountReady(Shard& shard, size_t most) const;
@@ -128,8 +131,11 @@ class WaiterTable {
   // False: a lock hinders it.
   bool ServeKey(Shard& shard, const KeyName& name, std::unique_lock<SpanningMutex>* spanning);
 
+  class Looks;
+
   KeyNameMap<std::unique_ptr<Queue>> keys_;
-  size_t queue_bytes_ = 0;  // of what keys_ points to, and of long names
+  std::unique_ptr<Looks> looks_;  // null: nobody has asked for one yet
+  size_t queue_bytes_ = 0;        // of what keys_ points to, and of long names
   std::vector<KeyName> ready_;
   SpanningMutex* spanning_mutex_ = nullptr;
   bool is_serving_ = false;

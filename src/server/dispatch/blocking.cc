@@ -199,8 +199,16 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
 
 void BlockedCommand::Register(Shard& shard) {
   for (WaiterNode& node : nodes()) {
-    if (node.shard == shard.id()) shard.waiters().Add(&node);
+    if (node.shard != shard.id()) continue;
+    shard.waiters().Add(&node);
+    if (form_.ready_at_ms == nullptr) continue;
+    LookLater(shard, ShardContext(shard, node.name.db_index, helio::UnixMillis()), &node);
   }
+}
+
+void BlockedCommand::LookLater(Shard& shard, const ShardContext& shard_cx, WaiterNode* node) {
+  if (form_.ready_at_ms == nullptr) return;
+  shard.waiters().LookAt(shard, node, form_.ready_at_ms(shard_cx, args_, node->name.key));
 }
 
 void BlockedCommand::Unregister() {
@@ -305,6 +313,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   const auto value = shard_cx.Peek(node.name.key);
   if (form_.is_ready != nullptr) {
     if (!form_.is_ready(shard_cx, args_, call_, node.name.key)) {
+      LookLater(shard, shard_cx, &node);
       return value ? Outcome::kNotReady : Outcome::kAbsent;
     }
   } else {

@@ -77,6 +77,8 @@ class BlockedCommand final : public Waiter, public ClientWait {
   void RunAcross(ReplySink& reply);
   // On the shard's thread: leaves its nodes there.
   void Register(Shard& shard);
+  // On the shard's thread: its key is looked at again when it may be ready by itself.
+  void LookLater(Shard& shard, const ShardContext& shard_cx, WaiterNode* node);
   void Unregister();
   // Of its nodes, when they are not on the fiber's stack.
   size_t NodeBytes() const;
