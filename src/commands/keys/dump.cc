@@ -17,6 +17,7 @@
 #include "core/text/crc64.h"
 #include "core/text/numbers.h"
 #include "core/text/packed_entry.h"
+#include "core/types/stream_value.h"
 #include "engine/keyspace/rdb_limits.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
@@ -28,8 +29,7 @@ namespace {
 constexpr size_t kVersionBytes = 2;
 constexpr size_t kChecksumBytes = 8;
 
-std::string PayloadOf(const CompactValue& value, int64_t now_ms) {
-  const RdbType type = DflyTypeOf(value);
+std::string PayloadOf(const CompactValue& value, RdbType type, int64_t now_ms) {
   std::string payload;
   payload.reserve(value.HeapBytes() + 64);
   StringSink sink(&payload);
@@ -38,14 +38,17 @@ std::string PayloadOf(const CompactValue& value, int64_t now_ms) {
   WriteRdbValue(value, type, &writer, now_ms);
   writer.Flush();
   // A redis-server that has no words for it, 7.2 and before, says so at once.
-  SealPayload(&payload, RdbTypeOf(value) ? kRdbVersionWritten : kRdbVersionDeadlines);
+  SealPayload(&payload, type == RdbType::kStreamListpacks4 ? kRdbVersionProducers
+                        : type == RdbType::kStreamListpacks2 || RdbTypeOf(value)
+                            ? kRdbVersionWritten
+                            : kRdbVersionDeadlines);
   return payload;
 }
 
 void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key());
   if (!value) return reply.Null();
-  reply.Bulk(PayloadOf(*value, cx.now_ms()));
+  reply.Bulk(PayloadOf(*value, DflyTypeOf(*value), cx.now_ms()));
 }
 
 struct RestoreOptions {
@@ -97,6 +100,21 @@ void TellRestored(ShardContext& cx, Args args, std::string_view payload,
   }
 }
 
+// What the payload of a stream that was told does not have.
+void TellProducers(ShardContext& cx, std::string_view key, const StreamValue& stream) {
+  const StreamProducers* const producers = stream.producers();
+  if (producers == nullptr) return;
+  cx.Tell("XCFGSET", key, "IDMP-DURATION", producers->duration_s, "IDMP-MAXSIZE",
+          producers->messages_max);
+  std::string_view producer;
+  producers->ForEach([&producer](std::string_view name, size_t) { producer = name; },
+                     [&](std::string_view message, StreamId id) {
+                       if (!stream.entries().Has(id)) return;  // XIDMPRECORD wants it
+                       char text[StreamId::kTextMax];
+                       cx.Tell("XIDMPRECORD", key, producer, message, id.Format(text));
+                     });
+}
+
 void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
   constexpr std::string_view kErrBadFormat = "ERR Bad data format";
@@ -142,10 +160,20 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   // As DUMP would make it, with members that are due: redis-server 7.0 refuses newer versions.
   std::string older;
   if (cx.wants_effects() && payload->version > kRdbVersionWritten) {
-    older = PayloadOf(made.value, INT64_MIN);
+    const RdbType plain = DflyTypeOf(made.value);
+    older = PayloadOf(made.value,
+                      plain == RdbType::kStreamListpacks4 ? RdbType::kStreamListpacks2 : plain,
+                      INT64_MIN);
   }
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
-  if (cx.wants_effects()) TellRestored(cx, args, older.empty() ? args[3] : older, *options, at_ms);
+  if (cx.wants_effects()) {
+    TellRestored(cx, args, older.empty() ? args[3] : older, *options, at_ms);
+    if (type == static_cast<uint8_t>(RdbType::kStreamListpacks4) ||
+        type == static_cast<uint8_t>(RdbType::kStreamListpacks5)) {
+      TellProducers(cx, args.key(),
+                    *static_cast<const StreamValue*>(cx.Peek(args.key())->object()));
+    }
+  }
   reply.Ok();
 }
 

@@ -27,9 +27,12 @@ constexpr std::string_view kErrBothStrategies =
 
 struct AddOrTrim {
   std::optional<StreamEntries::Trim> trim;
+  std::optional<References> references;
   bool only_if_present = false;  // NOMKSTREAM
-  size_t id_at = 0;              // XADD: which argument is the id
-  StreamId id;                   // XADD: if it is given
+  bool has_producer = false;     // IDMP, IDMPAUTO
+  ProducerOption producer;
+  size_t id_at = 0;  // XADD: which argument is the id
+  StreamId id;       // XADD: if it is given
   bool has_id = false;
   bool has_seq = false;
 };
@@ -56,6 +59,13 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     const std::string_view option = args[i];
     const size_t more = args.size() - 1 - i;
     if (is_add && option == "*") break;
+    if (is_add && !option.empty() && option[0] >= '0' && option[0] <= '9') {  // no option does
+      if (!ParseNewId(option, parsed)) {
+        reply.Error(kErrInvalidStreamId);
+        return false;
+      }
+      break;
+    }
     const bool is_size = IsOption(option, "MAXLEN");
     if ((is_size || IsOption(option, "MINID")) && more > 0) {
       if (parsed->trim) {
@@ -95,6 +105,26 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
       }
     } else if (is_add && IsOption(option, "NOMKSTREAM")) {
       parsed->only_if_present = true;
+    } else if (is_add && (IsOption(option, "IDMP") || IsOption(option, "IDMPAUTO"))) {
+      const bool is_auto = option.size() == std::string_view("IDMPAUTO").size();
+      const size_t wanted = is_auto ? 1 : 2;
+      if (parsed->has_producer || more < wanted) {
+        reply.Error(kErrSyntax);
+        return false;
+      }
+      parsed->has_producer = true;
+      parsed->producer = {.name = args[i + 1], .message = is_auto ? "" : args[i + 2]};
+      if (parsed->producer.name.empty() || (!is_auto && parsed->producer.message.empty())) {
+        reply.Error(kErrEmptyProducer);
+        return false;
+      }
+      i += wanted;
+    } else if (const auto references = ReferencesOption(option); references) {
+      if (parsed->references) {
+        reply.Error(kErrSyntax);
+        return false;
+      }
+      parsed->references = references;
     } else if (is_add) {
       if (!ParseNewId(option, parsed)) {
         reply.Error(kErrInvalidStreamId);
@@ -107,6 +137,10 @@ bool ParseAddOrTrim(ShardContext& cx, Args args, bool is_add, ReplySink& reply, 
     }
   }
   parsed->id_at = i;
+  if (parsed->has_producer && parsed->has_id) {
+    reply.Error("ERR IDMP/IDMPAUTO can be used only with auto-generated IDs");
+    return false;
+  }
   if (limit.value_or(0) != 0 && !parsed->trim) {
     reply.Error("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
     return false;
@@ -147,30 +181,21 @@ std::optional<StreamId> NextId(const AddOrTrim& parsed, StreamId last, int64_t n
   return id;
 }
 
-// So many are left of it. How many an approximate trim takes follows from how the nodes are cut.
-void TellTrimmed(ShardContext& cx, std::string_view key, uint64_t size) {
-  cx.Tell("XTRIM", key, "MAXLEN", "=", size);
-}
-
-// XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id
-//   field value [field value ...]
-void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
-  AddOrTrim parsed;
-  if (!ParseAddOrTrim(cx, args, true, reply, &parsed)) return;
-  const size_t first = parsed.id_at + 1;
-  if (args.size() < first + 2 || (args.size() - first) % 2 != 0) {
-    return reply.Error(WrongArityError("xadd"));
-  }
+// Behind what is wrong whatever the key is.
+void AddEntry(ShardContext& cx, Args args, const AddOrTrim& parsed, ReplySink& reply) {
   if (parsed.has_id && parsed.has_seq && parsed.id.is_zero()) {
     return reply.Error("ERR The ID specified in XADD must be greater than 0-0");
   }
-  const auto pairs = args.from(first);
+  const auto pairs = args.from(parsed.id_at + 1);
   size_t bytes = 0;
   for (std::string_view text : pairs) bytes += text.size();
 
   auto value = cx.FindMutable(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value && parsed.only_if_present) return reply.Null();
+  if (parsed.has_producer && value) [[unlikely]] {
+    if (ReplyIfSentBefore(cx, StreamOf(*value), parsed.producer, reply)) return;
+  }
   const StreamId last = value ? StreamOf(*value).counters().last_id : StreamId();
   if (last == StreamId::Max()) {
     return reply.Error(
@@ -187,21 +212,46 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kStream);
   StreamValue& stream = StreamOrNew(value);
   stream.Append(*id, pairs, cx.shard().stream_limit());
-  const bool has_trimmed = parsed.trim && stream.Trim(*parsed.trim) > 0;
+  Trimmed trimmed;
+  if (parsed.trim) {
+    trimmed = TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
+  }
+  const bool has_trimmed = trimmed.erased > 0;
+  if (parsed.has_producer) [[unlikely]]
+    NoteSent(cx, stream, parsed.producer, *id);
   cx.Changed(args.key(), KeyEvent::kXAdd);
-  const uint64_t size = stream.size();
   if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   if (cx.wants_effects()) {
     char scratch[StreamId::kTextMax];
     std::vector<std::string_view> words = {"XADD", args.key(), id->Format(scratch)};
     words.insert(words.end(), pairs.begin(), pairs.end());
     cx.TellAll(words);
-    if (has_trimmed) TellTrimmed(cx, args.key(), size);
+    if (parsed.has_producer) [[unlikely]]
+      TellSent(cx, args.key(), stream, parsed.producer, *id);
+    if (has_trimmed) TellTrimmed(cx, args.key(), stream, trimmed);
   }
   ReplyStreamId(*id, reply);
 }
 
-// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]
+// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer | IDMP producer message]
+//   [MAXLEN | MINID [= | ~] threshold
+//   [LIMIT count]] * | id field value [field value ...]
+void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
+  AddOrTrim parsed;
+  if (!ParseAddOrTrim(cx, args, true, reply, &parsed)) return;
+  const size_t first = parsed.id_at + 1;
+  if (args.size() < first + 2 || (args.size() - first) % 2 != 0) {
+    return reply.Error(WrongArityError("xadd"));
+  }
+  if (parsed.has_producer) [[unlikely]] {
+    const std::string message = MessageOf(parsed.producer, args.from(first));
+    parsed.producer.message = message;
+    return AddEntry(cx, args, parsed, reply);
+  }
+  AddEntry(cx, args, parsed, reply);
+}
+
+// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
 void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   AddOrTrim parsed;
   if (!ParseAddOrTrim(cx, args, false, reply, &parsed)) return;
@@ -209,12 +259,13 @@ void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
   StreamValue& stream = StreamOf(*value);
-  const uint64_t erased = stream.Trim(*parsed.trim);
-  if (erased > 0) {
-    if (cx.wants_effects()) TellTrimmed(cx, args.key(), stream.size());
-    cx.Changed(args.key(), KeyEvent::kXTrim, erased);
+  const Trimmed trimmed =
+      TrimStream(stream, *parsed.trim, parsed.references.value_or(References::kKeep));
+  if (trimmed.erased > 0) {
+    if (cx.wants_effects()) TellTrimmed(cx, args.key(), stream, trimmed);
+    cx.Changed(args.key(), KeyEvent::kXTrim, trimmed.erased);
   }
-  reply.Integer(static_cast<int64_t>(erased));
+  reply.Integer(static_cast<int64_t>(trimmed.erased));
 }
 
 // XDEL key id [id ...]
@@ -341,6 +392,8 @@ void RegisterStreamCommands(CommandTable* table) {
   RegisterStreamGroupCommands(table);
   RegisterStreamInfoCommands(table);
   RegisterStreamReadCommands(table);
+  RegisterStreamReferenceCommands(table);
+  RegisterStreamProducerCommands(table);
 }
 
 }  // namespace dfly

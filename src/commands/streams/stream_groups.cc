@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumer groups: XGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM.
+// Consumer groups: XGROUP, XACK, XNACK, XPENDING, XCLAIM, XAUTOCLAIM.
 //
 // What changes nothing but groups is not heard by WATCH, as in Redis.
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/streams/stream_support.h"
@@ -289,7 +290,7 @@ void XPending(ShardContext& cx, Args args, ReplySink& reply) {
   // False: that is enough.
   const auto add = [&](StreamId id, const StreamPending& pending) {
     if (items.size() == count) return false;
-    if (idle_min == 0 || cx.now_ms() - pending.delivered_ms >= idle_min) {
+    if (idle_min == 0 || pending.IsIdleFor(idle_min, cx.now_ms())) {
       items.push_back({id, &pending});
     }
     return true;
@@ -311,10 +312,86 @@ void XPending(ShardContext& cx, Args args, ReplySink& reply) {
   for (const Item& item : items) {
     reply.Array(4);
     ReplyStreamId(item.id, reply);
-    reply.Bulk(item.pending->consumer->name);
-    reply.Integer(std::max<int64_t>(cx.now_ms() - item.pending->delivered_ms, 0));
+    reply.Bulk(item.pending->owner());
+    reply.Integer(item.pending->is_returned()
+                      ? -1
+                      : std::max<int64_t>(cx.now_ms() - item.pending->delivered_ms, 0));
     reply.Integer(static_cast<int64_t>(item.pending->deliveries));
   }
+}
+
+// --- XNACK ---
+
+// How often what is given back counts as delivered.
+struct Returning {
+  enum Mode : uint8_t { kSilent, kFail, kFatal };
+  Mode mode = kFail;
+  std::optional<int64_t> retry_count;
+  bool force = false;
+  std::vector<StreamId> ids;
+
+  uint64_t DeliveriesOf(const StreamPending* before) const {
+    if (retry_count) return static_cast<uint64_t>(*retry_count);
+    if (mode == kFatal) return INT64_MAX;
+    if (before == nullptr) return 0;
+    return before->deliveries - (mode == kSilent && before->deliveries > 0);
+  }
+};
+
+// None: the error was replied.
+std::optional<Returning> ParseReturning(Args args, ReplySink& reply) {
+  Returning returning;
+  if (IsOption(args[3], "SILENT")) {
+    returning.mode = Returning::kSilent;
+  } else if (IsOption(args[3], "FATAL")) {
+    returning.mode = Returning::kFatal;
+  } else if (!IsOption(args[3], "FAIL")) {
+    return Refuse(reply, "ERR mode must be SILENT, FAIL, or FATAL");
+  }
+  std::optional<std::span<const std::string_view>> texts;
+  for (size_t i = 4; i < args.size(); ++i) {
+    if (IsOption(args[i], "IDS") && !texts) {
+      texts = ParseIdsBlock(args, &i, reply);
+      if (!texts) return std::nullopt;
+    } else if (IsOption(args[i], "RETRYCOUNT") && i + 1 < args.size()) {
+      constexpr std::string_view kError = "ERR Invalid RETRYCOUNT option argument for XNACK";
+      returning.retry_count = ParseInteger(args[++i], kError, reply);
+      if (!returning.retry_count) return std::nullopt;
+      if (*returning.retry_count < 0) return Refuse(reply, kError);
+    } else if (IsOption(args[i], "FORCE")) {
+      returning.force = true;
+    } else {
+      return Refuse(reply, kErrSyntax);
+    }
+  }
+  if (!texts) return Refuse(reply, kErrSyntax);
+  auto ids = ParseStreamIds(*texts, reply);
+  if (!ids) return std::nullopt;
+  returning.ids = std::move(*ids);
+  return returning;
+}
+
+// XNACK key group SILENT | FAIL | FATAL IDS count id [id ...] [RETRYCOUNT count] [FORCE]
+void XNack(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Returning> returning = ParseReturning(args, reply);
+  if (!returning) return;
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  StreamGroup& group = *found.group;
+  uint64_t count = 0;
+  for (StreamId id : returning->ids) {
+    const StreamPending* const before = group.FindPending(id);
+    if (before == nullptr && !(returning->force && found.stream->entries().Has(id))) continue;
+    const uint64_t deliveries = returning->DeliveriesOf(before);
+    group.Return(id).deliveries = deliveries;
+    ++count;
+    if (!cx.wants_effects()) continue;
+    char text[StreamId::kTextMax];
+    cx.Tell("XNACK", args.key(), args[2], "FAIL", "IDS", 1, id.Format(text), "RETRYCOUNT",
+            deliveries, "FORCE");
+  }
+  if (count > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, count);
+  reply.Integer(static_cast<int64_t>(count));
 }
 
 // --- XCLAIM and XAUTOCLAIM ---
@@ -421,18 +498,17 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
       continue;
     }
     if (before == nullptr && !options.force) continue;
-    if (before != nullptr && options.idle_min > 0 &&
-        now_ms - before->delivered_ms < options.idle_min) {
+    if (before != nullptr && options.idle_min > 0 && !before->IsIdleFor(options.idle_min, now_ms)) {
       continue;
     }
     const bool is_new = before == nullptr;
     StreamPending& pending = group.Assign(id, consumer);
     if (is_new) pending.deliveries = 1;
-    pending.delivered_ms = delivered_ms;
+    group.SetDelivered(id, &pending, delivered_ms);
     if (options.deliveries && *options.deliveries >= 0) {
       pending.deliveries = static_cast<uint64_t>(*options.deliveries);
     } else if (!options.just_ids) {
-      ++pending.deliveries;
+      pending.deliveries = NextDelivery(pending.deliveries);
     }
     consumer->active_ms = now_ms;
     claimed.push_back(id);
@@ -490,13 +566,13 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
       --count;
       continue;
     }
-    if (*idle > 0 && now_ms - it->second.delivered_ms < *idle) {
+    if (*idle > 0 && !it->second.IsIdleFor(*idle, now_ms)) {
       ++it;
       continue;
     }
     StreamPending& pending = group.Assign(id, consumer);
-    pending.delivered_ms = now_ms;
-    if (!just_ids) ++pending.deliveries;
+    group.SetDelivered(id, &pending, now_ms);
+    if (!just_ids) pending.deliveries = NextDelivery(pending.deliveries);
     consumer->active_ms = now_ms;
     claimed.push_back(id);
     if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
@@ -530,6 +606,10 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add("xautoclaim", XAutoClaim, -6, kWrite | kFast, KeyAt(1, "RW delete"),
       "Gives entries that have been pending for long to another consumer.", "6.2.0",
       kForEachClaimed, "nondeterministic_output");
+
+  add("xnack", XNack, -7, kWrite | kFast, KeyAt(1),
+      "Gives pending entries back to their group, without acknowledging them.", "8.8.0",
+      "O(log P) for each id, where P is the number of pending entries.");
 
   Command group;
   group.name = "xgroup";

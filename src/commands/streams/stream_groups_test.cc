@@ -104,8 +104,8 @@ TEST_P(StreamGroupsTest, InfoKnowsLagAndConsumers) {
   EXPECT_EQ(Run("xgroup delconsumer s g one"), ":2");
   EXPECT_EQ(Run("xpending s g"), "[:0, (nil), (nil), (nil)]");
   EXPECT_EQ(Run("xinfo stream missing"), "-ERR no such key");
-  EXPECT_EQ(Call({"xinfo", "stream", "s"}).items.size(), 20u);
-  EXPECT_EQ(Call({"xinfo", "stream", "s", "full"}).items.size(), 18u);
+  EXPECT_EQ(Call({"xinfo", "stream", "s"}).items.size(), 32u);
+  EXPECT_EQ(Call({"xinfo", "stream", "s", "full"}).items.size(), 30u);
 }
 
 TEST_P(StreamGroupsTest, SeveralKeysAreReadOrNone) {

@@ -74,7 +74,7 @@ void ReplyConsumerInFull(const StreamGroup& group, const StreamConsumer& consume
 
 void ReplyGroupInFull(const StreamValue& stream, const StreamGroup& group, size_t most,
                       ReplySink& reply) {
-  reply.Map(7);
+  reply.Map(8);
   reply.Bulk("name");
   reply.Bulk(group.name);
   ReplyField("last-delivered-id", group.last_id, reply);
@@ -87,8 +87,8 @@ void ReplyGroupInFull(const StreamValue& stream, const StreamGroup& group, size_
   for (auto it = group.pending().begin(); left > 0; ++it, --left) {
     reply.Array(4);
     ReplyStreamId(it->first, reply);
-    reply.Bulk(it->second.consumer->name);
-    reply.Integer(it->second.delivered_ms);
+    reply.Bulk(it->second.owner());
+    reply.Integer(it->second.shown_ms());
     reply.Integer(static_cast<int64_t>(it->second.deliveries));
   }
   reply.Bulk("consumers");
@@ -96,6 +96,20 @@ void ReplyGroupInFull(const StreamValue& stream, const StreamGroup& group, size_
   for (const auto& [name, consumer] : group.consumers()) {
     ReplyConsumerInFull(group, *consumer, most, reply);
   }
+  ReplyField("nacked-count", static_cast<int64_t>(group.returned()), reply);
+}
+
+// Six fields.
+void ReplyProducers(const StreamProducers* producers, ShardContext& cx, ReplySink& reply) {
+  const StreamLimit& limit = cx.shard().stream_limit();
+  const bool any = producers != nullptr;
+  const auto tracked = any ? producers->Count(cx.now_ms()) : StreamProducers::Tracked();
+  ReplyField("idmp-duration", any ? producers->duration_s : limit.producer_seconds, reply);
+  ReplyField("idmp-maxsize", any ? producers->messages_max : limit.producer_messages, reply);
+  ReplyField("pids-tracked", static_cast<int64_t>(tracked.producers), reply);
+  ReplyField("iids-tracked", static_cast<int64_t>(tracked.messages), reply);
+  ReplyField("iids-added", any ? static_cast<int64_t>(producers->added) : 0, reply);
+  ReplyField("iids-duplicates", any ? static_cast<int64_t>(producers->duplicates) : 0, reply);
 }
 
 // XINFO STREAM key [FULL [COUNT count]]
@@ -117,7 +131,7 @@ void Stream(ShardContext& cx, Args args, ReplySink& reply) {
   }
   const StreamEntries& entries = stream->entries();
   const StreamValue::Counters& counters = stream->counters();
-  reply.Map(is_full ? 9 : 10);
+  reply.Map(is_full ? 15 : 16);
   ReplyField("length", static_cast<int64_t>(entries.size()), reply);
   ReplyField("radix-tree-keys", static_cast<int64_t>(entries.nodes()), reply);
   ReplyField("radix-tree-nodes", static_cast<int64_t>(entries.RadixNodes()), reply);
@@ -125,6 +139,7 @@ void Stream(ShardContext& cx, Args args, ReplySink& reply) {
   ReplyField("max-deleted-entry-id", counters.max_deleted_id, reply);
   ReplyField("entries-added", static_cast<int64_t>(counters.entries_added), reply);
   ReplyField("recorded-first-entry-id", counters.first_id, reply);
+  ReplyProducers(stream->producers(), cx, reply);
   if (!is_full) {
     ReplyField("groups", static_cast<int64_t>(stream->groups().size()), reply);
     for (const auto& [name, id] :

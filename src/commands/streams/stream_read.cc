@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // XREAD and XREADGROUP, which may wait (server/dispatch/blocking.h).
 //
+// What is pending may become old enough for CLAIM while a call waits: see GroupReadyAt.
+//
 // What a call gets is decided key by key: first whether any of them is an error, then what each of
 // them has. XREAD takes nothing away, so a new entry serves all that wait for one. Who waits is
 // served with the entries of the one key that has woken it.
@@ -38,6 +40,8 @@ struct ReadCall {
   bool no_ack = false;
   uint64_t count = 0;                 // of entries of each key; 0: all of them
   std::optional<int64_t> timeout_ms;  // none: does not wait
+  // CLAIM: what was delivered so long ago comes first, whoever has got it.
+  std::optional<int64_t> claim_idle_ms;
   std::span<const std::string_view> keys;
   std::span<const std::string_view> ids;
 };
@@ -57,7 +61,7 @@ std::string_view ParseMillis(std::string_view text, std::optional<int64_t>* time
 
 // How many arguments an option of XREAD and XREADGROUP has besides its name.
 size_t ArgumentsOf(std::string_view option) {
-  if (IsOption(option, "BLOCK") || IsOption(option, "COUNT")) return 1;
+  if (IsOption(option, "BLOCK") || IsOption(option, "COUNT") || IsOption(option, "CLAIM")) return 1;
   return IsOption(option, "GROUP") ? 2 : 0;
 }
 
@@ -109,6 +113,16 @@ std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
       call.consumer = args[i + 2];
       has_group = true;
       i += 2;
+    } else if (IsOption(option, "CLAIM") && more > 0) {
+      if (!call.of_group) {
+        return Refuse(
+            reply,
+            "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.");
+      }
+      call.claim_idle_ms = ParseInt64(args[++i]);
+      if (!call.claim_idle_ms || *call.claim_idle_ms < 0) {
+        return Refuse(reply, "ERR min-idle-time must be a positive integer");
+      }
     } else if (IsOption(option, "NOACK")) {
       if (!call.of_group) {
         return Refuse(
@@ -196,8 +210,8 @@ std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
   for (StreamId id : ids) {
     if (ReplyEntryAt(stream.entries(), id, reply)) {
       StreamPending& pending = *group.FindPending(id);
-      pending.delivered_ms = now_ms;
-      ++pending.deliveries;
+      group.SetDelivered(id, &pending, now_ms);
+      pending.deliveries = NextDelivery(pending.deliveries);
       delivered.push_back(id);
     } else {
       reply.Array(2);
@@ -206,6 +220,70 @@ std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
     }
   }
   return delivered;
+}
+
+// An entry that is taken from who had it, as it was before.
+struct Claimed {
+  StreamId id;
+  int64_t idle_ms;
+  uint64_t deliveries;
+};
+
+// What CLAIM gives, the longest idle first. What has gone from the stream comes to `gone`.
+std::vector<Claimed> FindClaimable(const StreamValue& stream, StreamGroup& group, uint64_t count,
+                                   int64_t idle_ms, int64_t now_ms, std::vector<StreamId>* gone) {
+  std::vector<Claimed> claimed;
+  for (const StreamGroup::Delivery& delivery : group.OrderByTime()) {
+    if (delivery.ms > now_ms - idle_ms) break;
+    if (!stream.entries().Has(delivery.id)) {
+      gone->push_back(delivery.id);
+      continue;
+    }
+    const StreamPending& pending = *group.FindPending(delivery.id);
+    claimed.push_back(
+        {delivery.id, std::max<int64_t>(now_ms - pending.shown_ms(), 0), pending.deliveries});
+    if (claimed.size() == count) break;
+  }
+  return claimed;
+}
+
+// The time of the delivery that is the oldest of what is pending and in the stream.
+std::optional<int64_t> OldestDelivery(const StreamValue& stream, const StreamGroup& group) {
+  std::optional<int64_t> oldest;
+  if (group.by_time() != nullptr) {
+    for (const StreamGroup::Delivery& delivery : *group.by_time()) {
+      if (stream.entries().Has(delivery.id)) return delivery.ms;
+    }
+    return oldest;
+  }
+  for (const auto& [id, pending] : group.pending()) {
+    if (oldest && *oldest <= pending.delivered_ms) continue;
+    if (stream.entries().Has(id)) oldest = pending.delivered_ms;
+  }
+  return oldest;
+}
+
+// With CLAIM an entry has four parts: how long it was idle, and how often it was delivered before.
+void ReplyClaimEntry(const StreamEntry& entry, int64_t idle_ms, uint64_t deliveries,
+                     ReplySink& reply) {
+  reply.Array(4);
+  ReplyEntryParts(entry, reply);
+  reply.Integer(idle_ms);
+  reply.Integer(static_cast<int64_t>(deliveries));
+}
+
+void ReplyGiven(const StreamEntries& entries, const ReadCall& call,
+                const std::vector<Claimed>& claimed, const std::vector<StreamEntry>& fresh,
+                ReplySink& reply) {
+  if (!call.claim_idle_ms) return ReplyEntries(fresh, reply);
+  reply.Array(claimed.size() + fresh.size());
+  for (const Claimed& one : claimed) {
+    entries.ForEach(one.id, one.id, [&](const StreamEntry& entry) {
+      ReplyClaimEntry(entry, one.idle_ms, one.deliveries, reply);
+      return false;
+    });
+  }
+  for (const StreamEntry& entry : fresh) ReplyClaimEntry(entry, 0, 0, reply);
 }
 
 // Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
@@ -217,8 +295,13 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   StreamValue& stream = StreamOf(*value);
   StreamGroup* const group = stream.FindGroup(call.group);
   if (group == nullptr) return false;
+  std::vector<Claimed> claimed;
+  std::vector<StreamId> gone;
+  if (call.claim_idle_ms && after == kNewOnes) {
+    claimed = FindClaimable(stream, *group, call.count, *call.claim_idle_ms, cx.noted_ms(), &gone);
+  }
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
-  consumer->seen_ms = cx.now_ms();
+  consumer->seen_ms = cx.noted_ms();
   if (after != kNewOnes) {
     header();
     const std::vector<StreamId> delivered =
@@ -229,26 +312,36 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     }
     return true;
   }
-  if (!HasEntryBehind(stream, group->last_id)) return false;
-  StreamId first = group->last_id;
-  first.Increment();
-  const auto entries = EntriesOf(stream.entries(), first, StreamId::Max(), call.count);
+  for (StreamId id : gone) {  // nobody can read them any more
+    group->Acknowledge(id);
+    if (cx.wants_effects()) TellAcknowledged(cx, key, *group, id);
+  }
+  std::vector<StreamEntry> fresh;
+  if ((call.count == 0 || claimed.size() < call.count) && HasEntryBehind(stream, group->last_id)) {
+    StreamId first = group->last_id;
+    first.Increment();
+    const uint64_t most = call.count == 0 ? 0 : call.count - claimed.size();
+    fresh = EntriesOf(stream.entries(), first, StreamId::Max(), most);
+  }
+  if (claimed.empty() && fresh.empty()) {
+    if (!gone.empty()) cx.ChangedUnwatched(key, KeyEvent::kNone, gone.size());
+    return false;
+  }
   header();
-  ReplyEntries(entries, reply);
-  for (const StreamEntry& entry : entries) {
-    stream.AdvanceGroup(group, entry.id);
-    if (call.no_ack) continue;
-    StreamPending& pending = group->Assign(entry.id, consumer);
-    pending.delivered_ms = cx.now_ms();
-    pending.deliveries = 1;
+  ReplyGiven(stream.entries(), call, claimed, fresh, reply);
+  const auto give = [&](StreamId id, uint64_t deliveries) {
+    StreamPending& pending = group->Assign(id, consumer);
+    group->SetDelivered(id, &pending, cx.now_ms());
+    pending.deliveries = deliveries;
     consumer->active_ms = cx.now_ms();
+    if (cx.wants_effects()) TellPending(cx, key, *group, id);
+  };
+  for (const Claimed& one : claimed) give(one.id, NextDelivery(one.deliveries));
+  for (const StreamEntry& entry : fresh) stream.AdvanceGroup(group, entry.id);
+  for (const StreamEntry& entry : fresh) {
+    if (!call.no_ack) give(entry.id, 1);
   }
-  if (cx.wants_effects()) {
-    for (const StreamEntry& entry : entries) {
-      if (!call.no_ack) TellPending(cx, key, *group, entry.id);
-    }
-    TellDelivered(cx, key, *group);
-  }
+  if (cx.wants_effects() && !fresh.empty()) TellDelivered(cx, key, *group);
   cx.ChangedUnwatched(key, KeyEvent::kNone);
   return true;
 }
@@ -300,6 +393,9 @@ class KeptReply final : public RefusingSink {
         case Kind::kNullArray:
           reply.NullArray();
           break;
+        case Kind::kInteger:
+          reply.Integer(static_cast<int64_t>(item.number));
+          break;
       }
     }
   }
@@ -310,12 +406,15 @@ class KeptReply final : public RefusingSink {
   }
   void Array(size_t count) override { items_.push_back({Kind::kArray, count}); }
   void NullArray() override { items_.push_back({Kind::kNullArray, 0}); }
+  void Integer(int64_t number) override {
+    items_.push_back({Kind::kInteger, static_cast<size_t>(number)});
+  }
 
  private:
-  enum class Kind : uint8_t { kBulk, kArray, kNullArray };
+  enum class Kind : uint8_t { kBulk, kArray, kNullArray, kInteger };
   struct Item {
     Kind kind;
-    size_t number;  // where a bulk ends, or how long an array is
+    size_t number;  // where a bulk ends, how long an array is, or an integer
   };
   void Refuse() override { LOG(DFATAL) << "entries of streams have no such replies"; }
 
@@ -445,8 +544,26 @@ bool IsGroupReady(const ShardContext& cx, Args args, const BlockingCall&, std::s
   const auto value = cx.Peek(key);
   if (!value || value->type() != ValueType::kStream) return true;
   const StreamValue& stream = StreamOf(*value);
-  const StreamGroup* const group = stream.FindGroup(Reparse(args).group);
-  return group == nullptr || HasEntryBehind(stream, group->last_id);
+  const ReadCall call = Reparse(args);
+  const StreamGroup* const group = stream.FindGroup(call.group);
+  if (group == nullptr || HasEntryBehind(stream, group->last_id)) return true;
+  if (!call.claim_idle_ms) return false;
+  const std::optional<int64_t> oldest = OldestDelivery(stream, *group);
+  return oldest && *oldest <= cx.now_ms() - *call.claim_idle_ms;
+}
+
+// See BlockingForm::ready_at_ms: what is pending becomes old enough for CLAIM.
+int64_t GroupReadyAt(const ShardContext& cx, Args args, std::string_view key) {
+  const ReadCall call = Reparse(args);
+  if (!call.claim_idle_ms) return 0;
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kStream) return 0;
+  const StreamValue& stream = StreamOf(*value);
+  const StreamGroup* const group = stream.FindGroup(call.group);
+  if (group == nullptr) return 0;
+  const std::optional<int64_t> oldest = OldestDelivery(stream, *group);
+  if (!oldest || *call.claim_idle_ms > INT64_MAX - std::max<int64_t>(*oldest, 0)) return 0;
+  return std::max<int64_t>(*oldest + *call.claim_idle_ms, 1);
 }
 
 // As a call for this key alone.
@@ -499,6 +616,7 @@ constexpr BlockingForm kXReadGroup = {.parse = ParseBlocking,
                                       .try_across = TryAcross,
                                       .is_ready = IsGroupReady,
                                       .serve = Serve,
+                                      .ready_at_ms = GroupReadyAt,
                                       .minds_absence = true};
 
 }  // namespace

@@ -105,6 +105,10 @@ void ReplyStreamId(StreamId id, ReplySink& reply) {
 
 void ReplyEntry(const StreamEntry& entry, ReplySink& reply) {
   reply.Array(2);
+  ReplyEntryParts(entry, reply);
+}
+
+void ReplyEntryParts(const StreamEntry& entry, ReplySink& reply) {
   ReplyStreamId(entry.id, reply);
   reply.Array(entry.fields * 2);
   entry.ForEachField([&reply](PackedElement name, PackedElement value) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +41,9 @@ std::optional<std::vector<StreamId>> ParseStreamIds(std::span<const std::string_
                                                     ReplySink& reply);
 
 void ReplyStreamId(StreamId id, ReplySink& reply);
-// The id, and an array of names and values.
+// The id, and an array of names and values: in an array of these two, or two elements of another.
 void ReplyEntry(const StreamEntry& entry, ReplySink& reply);
+void ReplyEntryParts(const StreamEntry& entry, ReplySink& reply);
 // The entry with this id. False: there is none, and nothing was replied.
 bool ReplyEntryAt(const StreamEntries& entries, StreamId id, ReplySink& reply);
 
@@ -53,6 +56,11 @@ void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
 StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,
                               std::string_view name);
 
+// How often an entry was delivered when it is once more. Redis has signed integers for it.
+constexpr uint64_t NextDelivery(uint64_t deliveries) {
+  return deliveries < INT64_MAX ? deliveries + 1 : INT64_MAX;
+}
+
 // Effects of a group's: what a consumer has been given, as the group has it now; that one is not
 // pending any more; and what the group has delivered. REQUIRES: wants_effects.
 void TellPending(ShardContext& cx, std::string_view key, const StreamGroup& group, StreamId id);
@@ -60,7 +68,65 @@ void TellAcknowledged(ShardContext& cx, std::string_view key, const StreamGroup&
                       StreamId id);
 void TellDelivered(ShardContext& cx, std::string_view key, const StreamGroup& group);
 
+// --- What happens to groups' references when entries go (stream_references.cc) ---
+
+enum class References : uint8_t {
+  kKeep,    // KEEPREF: entries stay pending
+  kDrop,    // DELREF: they are pending nowhere any more
+  kRespect  // ACKED: who is pending, or was not delivered to some group, does not go
+};
+std::optional<References> ReferencesOption(std::string_view text);
+
+// What a trim has done.
+struct Trimmed {
+  struct Dropped {
+    const StreamGroup* group;
+    StreamId id;
+  };
+  // What it does to references, or because of them.
+  struct Referenced {
+    std::vector<StreamId> gone;    // if it has not erased from the front only
+    std::vector<Dropped> dropped;  // what was pending
+  };
+  uint64_t erased = 0;
+  std::unique_ptr<Referenced> referenced;
+};
+Trimmed TrimReferenced(StreamValue& stream, const StreamEntries::Trim& trim, References references);
+inline Trimmed TrimStream(StreamValue& stream, const StreamEntries::Trim& trim,
+                          References references) {
+  if (references == References::kKeep) [[likely]]
+    return {.erased = stream.Trim(trim), .referenced = nullptr};
+  return TrimReferenced(stream, trim, references);
+}
+// Its effects. REQUIRES: wants_effects, and that it has erased something.
+void TellTrimmed(ShardContext& cx, std::string_view key, const StreamValue& stream,
+                 const Trimmed& trimmed);
+
+// IDS count id [id ...] at args[*at], which goes to the last one. None: the error was replied.
+std::optional<std::span<const std::string_view>> ParseIdsBlock(Args args, size_t* at,
+                                                               ReplySink& reply);
+
+// --- Idempotent producers (stream_producers.cc) ---
+
+inline constexpr std::string_view kErrEmptyProducer =
+    "ERR IDMP producer and message identifiers must not be empty";
+
+struct ProducerOption {
+  std::string_view name;
+  std::string_view message;  // its name; empty: IDMPAUTO, it follows from what the entry says
+};
+std::string MessageOf(const ProducerOption& producer, std::span<const std::string_view> pairs);
+// True: the message is an entry already, whose id was replied.
+bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, const ProducerOption& sent,
+                       ReplySink& reply);
+// It has become an entry. And the effect of that, which needs the entry to be there.
+void NoteSent(ShardContext& cx, StreamValue& stream, const ProducerOption& sent, StreamId id);
+void TellSent(ShardContext& cx, std::string_view key, const StreamValue& stream,
+              const ProducerOption& sent, StreamId id);
+
 // The rest of the family, each in its file.
+void RegisterStreamProducerCommands(CommandTable* table);
+void RegisterStreamReferenceCommands(CommandTable* table);
 void RegisterStreamGroupCommands(CommandTable* table);
 void RegisterStreamInfoCommands(CommandTable* table);
 void RegisterStreamReadCommands(CommandTable* table);

@@ -342,39 +342,47 @@ constexpr Row kRows[] = {
     {"waitaof", "numlocal:i numreplicas:i timeout:i"},
     {"watch", "key:k0..."},
     {"xack", "key:k0 group id..."},
+    {"xackdel", "key:k0 group [<condition: KEEPREF | DELREF | ACKED>] IDS (ids: numids:i id...)"},
     {"xadd",
-     "key:k0 [NOMKSTREAM@6.2.0] [(trim: <strategy: MAXLEN | MINID@6.2.0> [<operator: equal== | "
-     "approximately=~>] threshold [LIMIT count:i@6.2.0])] <id_or_auto: auto_id=* | id> "
-     "(field_value: field value)..."},
+     "key:k0 [NOMKSTREAM@6.2.0] [<condition: KEEPREF | DELREF | ACKED>@8.2.0] "
+     "[<idmp: IDMPAUTO pid | IDMP (idmp_pair: pid iid)>@8.6.0] [(trim: <strategy: MAXLEN | "
+     "MINID@6.2.0> [<operator: equal== | approximately=~>] threshold [LIMIT count:i@6.2.0])] "
+     "<id_or_auto: auto_id=* | id> (field_value: field value)..."},
     {"xautoclaim", "key:k0 group consumer min-idle-time start [COUNT count:i] [JUSTID]"},
+    {"xcfgset", "key:k0 [IDMP-DURATION idmp-duration:i] [IDMP-MAXSIZE idmp-maxsize:i]"},
     {"xclaim",
      "key:k0 group consumer min-idle-time id... [IDLE ms:i] [TIME unix-time-milliseconds:t] "
      "[RETRYCOUNT count:i] [FORCE] [JUSTID] [LASTID id]"},
     {"xdel", "key:k0 id..."},
+    {"xdelex", "key:k0 [<condition: KEEPREF | DELREF | ACKED>] IDS (ids: numids:i id...)"},
     {"xgroup|create",
      "key:k0 groupname <id: id | new_id=$> [MKSTREAM] [ENTRIESREAD entries_read:i]"},
     {"xgroup|createconsumer", "key:k0 groupname consumername"},
     {"xgroup|delconsumer", "key:k0 groupname consumername"},
     {"xgroup|destroy", "key:k0 groupname"},
     {"xgroup|setid", "key:k0 groupname <id: id | new_id=$> [ENTRIESREAD entries_read:i]"},
+    {"xidmprecord", "key:k0 pid iid stream-id"},
     {"xinfo|consumers", "key:k0 groupname"},
     {"xinfo|groups", "key:k0"},
     {"xinfo|stream", "key:k0 [FULL (full: [COUNT count:i])]"},
     {"xlen", "key:k0"},
+    {"xnack",
+     "key:k0 group <mode: SILENT | FAIL | FATAL> IDS (ids: numids:i id...) [RETRYCOUNT count:i] "
+     "[FORCE]"},
     {"xpending",
      "key:k0 group [(filters: [IDLE min-idle-time:i@6.2.0] start end count:i [consumer])]"},
     {"xrange", "key:k0 start end [COUNT count:i]"},
     {"xread", "[COUNT count:i] [BLOCK milliseconds:i] STREAMS (streams: key:k0... id...)"},
     {"xreadgroup",
-     "GROUP (group_consumer: group consumer) [COUNT count:i] [BLOCK milliseconds:i] [NOACK] "
-     "STREAMS (streams: key:k0... id...)"},
+     "GROUP (group_consumer: group consumer) [COUNT count:i] [BLOCK milliseconds:i] "
+     "[CLAIM min-idle-time:i@8.4.0] [NOACK] STREAMS (streams: key:k0... id...)"},
     {"xrevrange", "key:k0 end start [COUNT count:i]"},
     {"xsetid",
      "key:k0 last-id [ENTRIESADDED entries_added:i@7.0.0] [MAXDELETEDID "
      "max_deleted_entry_id@7.0.0]"},
     {"xtrim",
      "key:k0 (trim: <strategy: MAXLEN | MINID@6.2.0> [<operator: equal== | approximately=~>] "
-     "threshold [LIMIT count:i@6.2.0])"},
+     "threshold [LIMIT count:i@6.2.0]) [<condition: KEEPREF | DELREF | ACKED>@8.2.0]"},
     {"zadd",
      "key:k0 [<condition: NX | XX>@3.0.2] [<comparison: GT | LT>@6.2.0] [change=CH@3.0.2] "
      "[increment=INCR@3.0.2] (score_member: score:d member)..."},

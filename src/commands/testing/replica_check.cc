@@ -36,14 +36,15 @@ std::vector<std::string> WordsOf(std::string_view resp) {
 }
 
 // Without what a reader of the effects cannot know: when consumers were seen, and how the nodes of
-// a stream are cut.
+// a stream are cut; and, as its clock is another one, what producers have sent lately.
 std::string StreamText(const RespValue& value) {
   if (value.items.empty()) return value.ToString();
   std::string text = "[";
   for (size_t i = 0; i < value.items.size(); ++i) {
     const std::string& name = value.items[i].text;
     if (name == "seen-time" || name == "active-time" || name == "radix-tree-keys" ||
-        name == "radix-tree-nodes") {
+        name == "radix-tree-nodes" || name == "pids-tracked" || name == "iids-tracked" ||
+        name == "iids-duplicates") {
       ++i;
       continue;
     }

@@ -11,12 +11,14 @@ namespace dfly {
 namespace {
 
 // All that write, and are not in COMMAND LIST of redis-server 7.0.15.
-constexpr std::array<std::string_view, 28> kNames = {
-    "bf.add",     "bf.insert",     "bf.loadchunk",   "bf.madd",     "bf.reserve",  "cl.throttle",
-    "cms.incrby", "cms.initbydim", "cms.initbyprob", "cms.merge",   "fieldexpire", "fieldpexpireat",
-    "hexpire",    "hexpireat",     "hgetdel",        "hgetex",      "hpersist",    "hpexpire",
-    "hpexpireat", "hsetex",        "memcached",      "prepend",     "saddex",      "stick",
-    "unstick",    "topk.add",      "topk.incrby",    "topk.reserve"};
+constexpr std::array<std::string_view, 33> kNames = {
+    "bf.add",      "bf.insert",      "bf.loadchunk",  "bf.madd",        "bf.reserve",
+    "cl.throttle", "cms.incrby",     "cms.initbydim", "cms.initbyprob", "cms.merge",
+    "fieldexpire", "fieldpexpireat", "hexpire",       "hexpireat",      "hgetdel",
+    "hgetex",      "hpersist",       "hpexpire",      "hpexpireat",     "hsetex",
+    "memcached",   "prepend",        "saddex",        "stick",          "unstick",
+    "topk.add",    "topk.incrby",    "topk.reserve",  "xackdel",        "xdelex",
+    "xcfgset",     "xidmprecord",    "xnack"};
 
 // By first letter (in lower case): a bit for each length. Nearly all other names end here.
 constexpr auto kLengths = [] {

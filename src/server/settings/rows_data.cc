@@ -364,6 +364,29 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::value_sizes, &ValueSizes::set_element_bytes>,
      .apply = ApplyValueSizes,
      .help = "Bytes of a member; a set with a longer one is a table."},
+    {.name = "stream-idmp-duration",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "100",
+     .min = 1,
+     .max = 86'400,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::stream, &StreamLimit::producer_seconds>,
+     .apply = ApplyValueSizes,
+     .help =
+         "Seconds for which a stream remembers what idempotent producers (XADD IDMP) have sent, "
+         "unless XCFGSET says something else. It holds for streams whose first producer comes "
+         "later. A message that comes again after that is another entry."},
+    {.name = "stream-idmp-maxsize",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "100",
+     .min = 1,
+     .max = 10'000,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::stream, &StreamLimit::producer_messages>,
+     .apply = ApplyValueSizes,
+     .help =
+         "How many messages of each idempotent producer a stream remembers, the newest ones; as "
+         "stream-idmp-duration. Each takes about 150 bytes besides its name."},
     {.name = "stream-node-max-bytes",
      .topic = kData,
      .kind = kMemory,
