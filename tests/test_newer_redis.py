@@ -101,7 +101,12 @@ def test_streams(load, group, type_number):
         assert [[e[0], e[1], e[3]] for e in pending] == [[b"5-1", b"me", 1], [b"5-2", owner, 3]]
         assert r.call("XCLAIM", "s", "group", "you", "0", "5-2", "JUSTID") == [b"5-2"]
         assert r.call("GET", "last") == b"v"
-        # It is saved as what Redis 7.0 reads, and is whole.
+        assert r.call("XACK", "s", "group", "5-2") == 1
+        assert r.call("XNACK", "s", "group", "FAIL", "IDS", 1, "5-2", "FORCE") == 1
+        info = r.call("XINFO", "STREAM", "s")
+        assert info[14:24] == [b"idmp-duration", 10, b"idmp-maxsize", 100, b"pids-tracked", 0,
+                               b"iids-tracked", 0, b"iids-added", 1]  # it was long ago
+        # It is saved with all of it, and is whole.
         payload = r.call("DUMP", "s")
         assert r.call("RESTORE", "copy", "0", payload) == OK
         assert r.call("XPENDING", "copy", "group")[0] == 2

@@ -47,8 +47,10 @@ def test_replies_have_redis_shape_in_both_protocols(r, r3):
     assert r.raw("XPENDING", "s", "g") == pending
     assert r3.raw("XPENDING", "s", "g") == b"*4\r\n:0\r\n_\r\n_\r\n_\r\n"
     assert r3.raw("XINFO", "GROUPS", "s").startswith(b"*1\r\n%6\r\n$4\r\nname\r\n$1\r\ng\r\n")
-    assert r3.raw("XINFO", "STREAM", "s").startswith(b"%10\r\n$6\r\nlength\r\n:1\r\n")
-    assert r3.raw("XINFO", "STREAM", "s", "FULL").startswith(b"%9\r\n$6\r\nlength\r\n:1\r\n")
+    later = 0 if REFERENCE else 6  # fields of 8.6
+    for words, fields in ((["s"], 10), (["s", "FULL"], 9)):
+        info = r3.raw("XINFO", "STREAM", *words)
+        assert info.startswith(b"%%%d\r\n$6\r\nlength\r\n:1\r\n" % (fields + later))
 
 
 def test_redis_py_sees_a_stream(server):

@@ -108,6 +108,11 @@ def deadline(words, node):
 
 
 TIMES = (b"idle", b"inactive", b"seen-time", b"active-time")
+# Of XINFO STREAM, and of its groups in full, since 8.6 and 8.8.
+LATER_STREAM_FIELDS = (
+    *(b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added"),
+    *(b"iids-duplicates", b"nacked-count"),
+)
 
 
 def without_times(_words, node):
@@ -116,7 +121,7 @@ def without_times(_words, node):
         return Node(node.kind, b"a time")
     kept, at = [], 0
     while at < len(node.items):
-        if node.items[at].kind == b"$" and node.items[at].data in TIMES:
+        if node.items[at].kind == b"$" and node.items[at].data in (*TIMES, *LATER_STREAM_FIELDS):
             at += 2
             continue
         kept.append(without_times(_words, node.items[at]))

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from .compare import AGGREGATES, Node, parse
+from .compare import AGGREGATES, LATER_STREAM_FIELDS, Node, parse
 
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
 
@@ -156,7 +156,10 @@ RESET
 """
 
 # Fields that one of them has, and docs/differences.md tells so.
-OWN_FIELDS = {b"notes", b"inactive", b"active-time", b"lib-name", b"lib-ver"}
+OWN_FIELDS = {
+    *(b"notes", b"inactive", b"active-time", b"lib-name", b"lib-ver"),
+    *LATER_STREAM_FIELDS,
+}
 
 
 def shape(node):
