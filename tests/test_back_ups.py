@@ -204,7 +204,7 @@ def test_it_stops_nobody(start_server, tmp_path):
 def test_it_has_no_files_and_no_blocked_signals_of_the_server(start_server, tmp_path):
     out = tmp_path / "out"
     program = script(
-        tmp_path, f"ls /proc/$$/fd > {out}.fds; grep Sig /proc/$$/status > {out}.signals\n"
+        tmp_path, f"ls /proc/$$/fd > {out}.fds\nexec grep Sig /proc/self/status > {out}.signals\n"
     )
     server = start_server(after_save_command=program)
     with server.connect() as c:

@@ -136,11 +136,13 @@ AclVerdict AclSelector::CheckDatabases(const Command& command, Args args, AclDb 
   const bool has_keys = command.keys.has_keys() && command.keys.flags != "not_key";
   const bool uses_database =
       has_keys || (command.flags & (kReadonly | kWrite)) != 0 || name == "object|help";
-  if (uses_database && !AllowsDb(db.index)) return {AclDenial::kDatabase, 0};
   if (name == "move" && is_denied(2)) return {AclDenial::kDatabase, 2};
   for (size_t i = 3; name == "copy" && i + 1 < args.size(); ++i) {
-    if (IsWord(args[i], "db") && is_denied(i + 1)) return {AclDenial::kDatabase, i + 1};
+    if (!IsWord(args[i], "db")) continue;
+    if (is_denied(++i)) return {AclDenial::kDatabase, i};
+    if (!ParseInt64(args[i])) break;  // it is no COPY
   }
+  if (uses_database && !AllowsDb(db.index)) return {AclDenial::kDatabase, 0};
   return {};
 }
 
@@ -671,6 +673,12 @@ bool IsOfSort(AclDenial denial) {
 
 }  // namespace
 
+std::string_view DeniedObject(const AclVerdict& verdict, const Command& command, Args args) {
+  const bool is_command = verdict.denial == AclDenial::kCommand ||
+                          (verdict.denial == AclDenial::kDatabase && verdict.argument == 0);
+  return is_command ? command.full_name : args[verdict.argument];
+}
+
 std::string DescribeDenial(const AclVerdict& verdict, std::string_view user, const Command& command,
                            Args args) {
   if (verdict.denial == AclDenial::kDatabase) {
@@ -697,7 +705,7 @@ std::string ScriptDenialError(const AclVerdict& verdict, std::string_view user,
 std::string ExecDenialError(const AclVerdict& verdict) {
   const std::string_view why =
       verdict.denial == AclDenial::kCommand ? "no permission to execute the command or subcommand"
-      : verdict.denial == AclDenial::kDatabase ? "no permission to access the database"
+      : verdict.denial == AclDenial::kDatabase ? "no permission"
       : verdict.denial == AclDenial::kChannel
           ? "no permission to access one of the channels used as argument to the command"
           : "no permission to touch the specified keys";

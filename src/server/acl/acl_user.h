@@ -196,6 +196,8 @@ std::string AclHash(std::string_view password);
 [[nodiscard]] std::string MergeSelectors(std::span<const std::string_view> words,
                                          std::vector<std::string>* rules);
 
+// What is refused, for ACL LOG: the command's name, or the argument that is meant.
+std::string_view DeniedObject(const AclVerdict& verdict, const Command& command, Args args);
 // "User alice has no permissions ..." as ACL DRYRUN says it.
 std::string DescribeDenial(const AclVerdict& verdict, std::string_view user, const Command& command,
                            Args args);

@@ -123,8 +123,7 @@ void Users::LogDenial(const AclVerdict& verdict, const Session& session, const C
                       Args args, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
   if (user.empty()) user = session.user.name;
-  const std::string_view object =
-      verdict.denial == AclDenial::kCommand ? command.full_name : args[verdict.argument];
+  const std::string_view object = DeniedObject(verdict, command, args);
   server_.acl->log().Add({.reason = ReasonOf(verdict.denial),
                           .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
                           .object = std::string(object),
@@ -137,8 +136,7 @@ void Users::LogDenial(const AclVerdict& verdict, const Session& session, const C
 
 void Users::LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller,
                             const Command& command, Args args) {
-  const std::string_view object =
-      verdict.denial == AclDenial::kCommand ? command.full_name : args[verdict.argument];
+  const std::string_view object = DeniedObject(verdict, command, args);
   server_.acl->log().Add({.reason = ReasonOf(verdict.denial),
                           .context = AclContext::kLua,
                           .object = std::string(object),
