@@ -183,6 +183,6 @@ std::string MakeExample(Random* random) {
 }  // namespace
 
 FUZZ_TARGET(JsonFuzz, DocumentsStayWhole,
-            {.check = CheckOneInput, .make_example = MakeExample, .rounds = 20'000})
+            {.check = CheckOneInput, .make_example = MakeExample, .rounds = 5'000})
 
 }  // namespace dfly
