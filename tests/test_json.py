@@ -84,6 +84,17 @@ def test_in_transactions_and_scripts(r, server):
     assert r.call("EVAL", script, "1", "deep", deep) == deep.encode()
     script = "return #redis.call('JSON.GET', KEYS[1], '$..*')"
     assert r.call("EVAL", script, "1", "deep") > 128 * 127
+    # A script's fiber has a small stack.
+    path = "$[?" + "(" * 14 + '@.a =~ "(?i)^(x+|y[[:alpha:]]*){2,99}z$"' + ")" * 14 + "].a"
+    assert r.call("JSON.SET", "deep", "$", '[{"a":"XyyxZ"},{"a":"xy"},{"a":1}]') == OK
+    assert r.call("EVAL", "return redis.call('JSON.GET', KEYS[1], ARGV[1])", "1", "deep", path) == (
+        b'["XyyxZ"]'
+    )
+    nested = "$" + "[?@" * 16 + "]" * 16
+    values = text_of([[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]])
+    assert r.call("JSON.SET", "deep", "$", values) == OK
+    found = r.call("EVAL", "return redis.call('JSON.GET', KEYS[1], ARGV[1])", "1", "deep", nested)
+    assert found == values.encode()
     r.do("WATCH {t}a")
     with server.connect() as other:
         assert other.call("JSON.SET", "{t}a", "$[0]", "0") == OK

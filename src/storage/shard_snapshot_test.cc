@@ -302,7 +302,7 @@ class Scenario {
         break;
       case ValueType::kJson: {
         auto* const doc = static_cast<JsonDoc*>(value->object());
-        doc->Set(doc->mutable_root(), doc->MakeText(text));
+        doc->Set(doc->mutable_root(), doc->MakeText(std::string(text.size(), 'x')));
         break;
       }
     }

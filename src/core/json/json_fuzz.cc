@@ -86,6 +86,10 @@ void CheckOneInput(std::string_view data) {
   JsonDoc doc;
   const std::string error = ParseJson(text, depth_max, &doc);
   doc.CheckInvariants();
+  if (text.find('\0') != std::string::npos) {  // where the other parser ends
+    CHECK(!error.empty()) << text;
+    return;
+  }
   const auto model = nlohmann::json::parse(text, nullptr, false);
   if (!error.empty()) {
     CHECK(doc.root().is_null());
@@ -179,6 +183,6 @@ std::string MakeExample(Random* random) {
 }  // namespace
 
 FUZZ_TARGET(JsonFuzz, DocumentsStayWhole,
-            {.check = CheckOneInput, .make_example = MakeExample, .rounds = 20'000})
+            {.check = CheckOneInput, .make_example = MakeExample, .rounds = 5'000})
 
 }  // namespace dfly

@@ -47,7 +47,7 @@ class BlockMoverTest : public testing::Test {
 TEST_F(BlockMoverTest, AnyValueIsTheSameAfterAllOfItHasMoved) {
   helio::Random random(1);
   size_t moved[kValueTypes] = {};
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     const uint32_t limit = random.OneIn(2) ? 128 : 4;
     values_.limits_.hash = values_.limits_.zset = {.entries = limit, .element_bytes = 64};
     values_.limits_.set = {.integers = limit, .packed = values_.limits_.hash};
