@@ -59,6 +59,12 @@ ONLY_OURS = {
             "commandlog", *(f"commandlog|{sub}" for sub in ("get", "help", "len", "reset"))
         )
     },
+    **{
+        name: "came with 8.6"
+        for name in (
+            "hotkeys", *(f"hotkeys|{sub}" for sub in ("get", "help", "reset", "start", "stop"))
+        )
+    },
     "slowlog|explain": "of this design: where the time went",
     **{f"client|{name}": "of this design: for operators" for name in ("blocked", "hotkeys")},
     **{name: "came with 8.4" for name in ("delex", "digest", "msetex")},

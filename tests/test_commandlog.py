@@ -104,6 +104,7 @@ def test_zero_logs_all_and_minus_one_none(c):
     for i in range(40):
         c.call("SET", f"key:{i}", "v")
         c.call("GET", f"key:{i}")
+        c.call("ECHO", f"echo:{i}")
     config(c, **{REQUEST: -1, REPLY: -1})
     c.do("SET k after")
     requests, replies = entries(c, "large-request"), entries(c, "large-reply")
@@ -113,6 +114,8 @@ def test_zero_logs_all_and_minus_one_none(c):
         assert (len(encode("GET", name)), [b"GET", name]) in requests
         assert (5, [b"SET", name]) in replies
         assert (7, [b"GET", name]) in replies
+        said = b"echo:%d" % i
+        assert (len(b"$%d\r\n\r\n" % len(said)) + len(said), [b"ECHO", said]) in replies
     assert not any(command[1:] == [b"k"] for _, command in requests + replies)
 
 

@@ -20,6 +20,8 @@ using Members = std::set<std::string>;
 
 class SetOperationsTest : public CommandsTest {
  protected:
+  static constexpr std::string_view kNoKeys = "-ERR numkeys should be greater than 0";
+
   void SetLimits(const SetLimit& limit) {
     shards_->AwaitOnAll([&](Shard& shard) { shard.limits().set = limit; });
   }
@@ -120,7 +122,6 @@ TEST_P(SetOperationsTest, AnotherTypeIsRefusedWhereverItStandsAndNothingIsWritte
 TEST_P(SetOperationsTest, CountChecksItsArguments) {
   Run("sadd a 1");
   Run("set s v");
-  constexpr std::string_view kNoKeys = "-ERR numkeys should be greater than 0";
   EXPECT_EQ(Run("sintercard 0 a"), kNoKeys);
   EXPECT_EQ(Run("sintercard x a"), kNoKeys);
   EXPECT_EQ(Run("sintercard -1 a"), kNoKeys);

@@ -199,6 +199,9 @@ constexpr Row kRows[] = {
     {"hlen", "key:k0"},
     {"hmget", "key:k0 field..."},
     {"hmset", "key:k0 (field_value: field value)..."},
+    {"hotkeys|start",
+     "METRICS (metrics: count:i [CPU] [NET]) [COUNT k:i] [DURATION seconds:i] [SAMPLE ratio:i] "
+     "[SLOTS (slots: count:i slot:i...)]"},
     {"hpersist", "key:k0 FIELDS (fields: numfields:i field...)"},
     {"hpexpire",
      "key:k0 milliseconds:i [<condition: NX | XX | GT | LT>] FIELDS (fields: numfields:i "

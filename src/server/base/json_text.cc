@@ -11,7 +11,7 @@
 
 namespace dfly {
 
-void AppendJsonText(std::string_view text, std::string* out) {
+void AppendJsonForLog(std::string_view text, std::string* out) {
   *out += '"';
   while (!text.empty()) {
     const char c = text[0];
@@ -49,7 +49,7 @@ std::string JsonTime(int64_t micros) {
 
 JsonLine& JsonLine::Raw(std::string_view name, std::string_view value) {
   if (text_.size() > 1) text_ += ',';
-  AppendJsonText(name, &text_);
+  AppendJsonForLog(name, &text_);
   text_ += ':';
   text_ += value;
   return *this;
@@ -57,7 +57,7 @@ JsonLine& JsonLine::Raw(std::string_view name, std::string_view value) {
 
 JsonLine& JsonLine::Text(std::string_view name, std::string_view value) {
   Raw(name, "");
-  AppendJsonText(value, &text_);
+  AppendJsonForLog(value, &text_);
   return *this;
 }
 

@@ -10,7 +10,7 @@ namespace dfly {
 
 // The text in quotes. What JSON does not allow in them is escaped; a byte that is no UTF-8 becomes
 // U+FFFD.
-void AppendJsonText(std::string_view text, std::string* out);
+void AppendJsonForLog(std::string_view text, std::string* out);
 
 // "2026-11-30T07:00:37.000001Z", RFC 3339. `micros`: Unix time.
 std::string JsonTime(int64_t micros);

@@ -10,7 +10,7 @@ namespace {
 
 std::string Quoted(std::string_view text) {
   std::string out;
-  AppendJsonText(text, &out);
+  AppendJsonForLog(text, &out);
   return out;
 }
 

@@ -67,7 +67,7 @@ void AuditLog::OnCommand(const Session* session, const Command& command, Args ar
   std::string words;
   for (const std::string& word : LoggedArgs(command, shown)) {
     words += words.empty() ? '[' : ',';
-    AppendJsonText(word, &words);
+    AppendJsonForLog(word, &words);
   }
   line.Raw("command", words + ']').Text("result", error.empty() ? "ok" : error);
   writer_.Write(line.Take());

@@ -39,7 +39,8 @@ void CommandTimer::SetThreshold() {
   if (latency_ms_ > 0) lower(int64_t{latency_ms_} * 1000);
   // Of a request that is not timed RESP makes at most twice as many bytes.
   times_all_ = (slow_micros_ >= 0 && slow_micros_ < 1000) ||
-               from_bytes(LogKind::kLargeRequest) <= 2 * kUntimedBytesMax;
+               from_bytes(LogKind::kLargeRequest) <= 2 * kUntimedBytesMax ||
+               from_bytes(LogKind::kLargeReply) <= kUntimedBytesMax || counts_hot_keys_;
 }
 
 void CommandTimer::SetTracking(bool is_on) {
@@ -86,6 +87,20 @@ uint64_t CommandTimer::RequestBytes(Args args) {
   uint64_t bytes = header(args.size());
   for (std::string_view arg : args.all()) bytes += header(arg.size()) + arg.size() + 2;
   return bytes;
+}
+
+void CommandTimer::CountHotKeys(const Command& command, Args args, uint64_t reply_bytes) {
+  if (hot_keys_->is_over(helio::UnixMillis())) return;
+  const uint64_t bytes = RequestBytes(args) + reply_bytes;
+  hot_keys_->AddCommand(last_cycles_, bytes);
+  if (!command.keys.has_keys()) return;
+  const auto keys = command.FindKeys(args);
+  if (!keys) return;
+  size_t count = 0;
+  for ([[maybe_unused]] size_t i : *keys) ++count;
+  for (size_t i : *keys) {
+    hot_keys_->AddKey(args[i], last_cycles_ / static_cast<int64_t>(count), bytes / count);
+  }
 }
 
 void CommandTimer::LogSized(LogKind kind, const Command& command, Args args, uint64_t bytes,

@@ -18,6 +18,7 @@
 #include "commands/table/command_table.h"
 #include "engine/queue/tx_origin.h"
 #include "helio/base/cycle_clock.h"
+#include "server/meters/hot_keys.h"
 #include "server/meters/latency_events.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/slow_log.h"
@@ -79,7 +80,7 @@ class CommandTimer {
   static constexpr size_t kUntimedArgsMax = 64;
   // A reply of more bytes is to be told to OnReply: it is long, or some log wants it.
   size_t reply_bytes_untold() const {
-    const uint64_t from = from_bytes(LogKind::kLargeReply);
+    const uint64_t from = counts_hot_keys_ ? 0 : from_bytes(LogKind::kLargeReply);
     return std::min(kUntimedBytesMax, from > 0 ? static_cast<size_t>(from - 1) : 0);
   }
   bool IsSlow(int64_t cycles) const { return cycles >= threshold_cycles_; }
@@ -98,9 +99,31 @@ class CommandTimer {
   // The same for its reply.
   void OnReply(const Command& command, Args args, size_t bytes, const Caller& caller,
                SlowEntry::Way way) {
+    if (counts_hot_keys_) [[unlikely]]
+      CountHotKeys(command, args, bytes * caller.commands);
     if (bytes >= from_bytes(LogKind::kLargeReply)) [[unlikely]]
       LogSized(LogKind::kLargeReply, command, args, bytes, caller, way);
   }
+  // What the command took, whose reply OnReply is told of next.
+  void SetLast(int64_t cycles) { last_cycles_ = cycles; }
+
+  // HOTKEYS. Before CommandRunner::UpdateTiming: all commands are timed, and told to OnReply.
+  void StartHotKeys(const HotKeysPlan& plan) {
+    hot_keys_ = std::make_unique<HotKeys>(plan);
+    SetCountsHotKeys(true);
+  }
+  // What was counted stays.
+  void EndHotKeys(int64_t now_ms, CpuMillis cpu) {
+    if (hot_keys_ != nullptr) hot_keys_->End(now_ms, cpu);
+    SetCountsHotKeys(false);
+  }
+  void ForgetHotKeys() {
+    hot_keys_.reset();
+    SetCountsHotKeys(false);
+  }
+  // Null: nobody wants them.
+  const HotKeys* hot_keys() const { return hot_keys_.get(); }
+
   // Commands of ours that ran elsewhere, or for which nobody knew the client then.
   void TakeHome(std::vector<SlowEntry>* entries, const Session* session);
 
@@ -138,6 +161,11 @@ class CommandTimer {
  private:
   void SetThreshold();
   void NoteLatency(LatencyEvent event, int64_t micros);
+  void SetCountsHotKeys(bool counts) {
+    counts_hot_keys_ = counts;
+    SetThreshold();
+  }
+  void CountHotKeys(const Command& command, Args args, uint64_t reply_bytes);
   uint64_t from_bytes(LogKind kind) const { return from_bytes_[static_cast<size_t>(kind)]; }
   // Of the request, as an array of RESP.
   static uint64_t RequestBytes(Args args);
@@ -160,6 +188,9 @@ class CommandTimer {
   std::vector<double> percentiles_;
   uint64_t from_bytes_[kLogKinds] = {};  // UINT64_MAX: none; of kSlow it says nothing
   SlowLog logs_[kLogKinds];
+  int64_t last_cycles_ = 0;
+  bool counts_hot_keys_ = false;
+  std::unique_ptr<HotKeys> hot_keys_;
   LatencyEvents events_;
 };
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/clients/command_timer.h"
+#include "server/meters/hot_keys.h"
 #include "server/meters/latency_events.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/logged_args.h"
 #include "server/meters/slow_log.h"
+#include "server/options/options.h"
 
 namespace dfly {
 namespace {
@@ -63,6 +66,99 @@ TEST(LatencyEventsTest, OnlyTheNewestSamplesAreKept) {
   EXPECT_EQ(series.samples.size(), LatencySeries::kSamplesMax);
   EXPECT_EQ(series.samples.back().time_s, 999);
   EXPECT_EQ(series.max_ms, 1000u);  // of all time
+}
+
+TEST(HotKeysTest, KeysAreSortedByWhatTheyCost) {
+  HotKeys keys({.by_time = true, .by_bytes = true, .count = 2});
+  keys.AddCommand(1'000'000'000, 70);
+  for (int i = 0; i < 10; ++i) {
+    keys.AddKey("slow", 1'000'000'000, 1);
+    keys.AddKey("large", 2, 1'000);
+    keys.AddKey("neither", 1, 0);
+  }
+  EXPECT_EQ(keys.bytes(), 70u);
+  const auto by_time = keys.TopByMicros();
+  ASSERT_EQ(by_time.size(), 2u);
+  EXPECT_EQ(by_time[0].text, "slow");
+  EXPECT_GE(by_time[0].count, 10 * keys.micros());
+  EXPECT_LT(by_time[0].count, 10 * keys.micros() + 10);
+  const auto by_bytes = keys.TopByBytes();
+  ASSERT_EQ(by_bytes.size(), 2u);
+  EXPECT_EQ(by_bytes[0].text, "large");
+  EXPECT_EQ(by_bytes[0].count, 10'000u);
+  HotKeys other({.by_bytes = true, .count = 2});
+  other.AddKey("slow", 0, 20'000);
+  other.AddKey(std::string(HotKeys::kKeyMax + 1, 'k'), 0, 1'000'000);  // too long
+  keys.Merge(other);
+  EXPECT_EQ(keys.TopByBytes()[0].text, "slow");
+}
+
+TEST(HotKeysTest, OneOfSomeUsesCountsAndNoneAfterTheEnd) {
+  HotKeys keys({.by_bytes = true, .sample_ratio = 3, .start_ms = 100, .end_ms = 500});
+  for (int i = 0; i < 30; ++i) keys.AddKey("k", 0, 5);
+  EXPECT_EQ(keys.TopByBytes()[0].count, 50u);
+  EXPECT_FALSE(keys.is_over(499));
+  EXPECT_TRUE(keys.is_over(500));
+  keys.End(300, {});
+  EXPECT_TRUE(keys.is_over(300));
+  keys.End(200, {});  // it was over
+  EXPECT_EQ(keys.plan().end_ms, 300);
+}
+
+TEST(CommandTimerTest, LargeCommandsGoToTheirLogs) {
+  ServerOptions options;
+  options.large_request_bytes = 30;
+  options.large_reply_bytes = 10;
+  options.large_request_max_len = options.large_reply_max_len = 8;
+  std::atomic<uint64_t> ids[kLogKinds] = {};
+  CommandTimer timer(0, 1, ids, options);
+  Command row = {.name = "set"};
+  const auto run = [&](std::vector<std::string_view> words, size_t reply_bytes) {
+    timer.OnRequest(row, words, Caller(), SlowEntry::Way::kInPlace);
+    timer.OnReply(row, words, reply_bytes, Caller(), SlowEntry::Way::kInPlace);
+  };
+  run({"SET", "k", "vvv"}, 9);  // *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $3\r\nvvv\r\n
+  EXPECT_TRUE(timer.log(LogKind::kLargeRequest).entries().empty());
+  EXPECT_TRUE(timer.log(LogKind::kLargeReply).entries().empty());
+  run({"SET", "k", "vvvv"}, 10);
+  ASSERT_EQ(timer.log(LogKind::kLargeRequest).entries().size(), 1u);
+  EXPECT_EQ(timer.log(LogKind::kLargeRequest).entries()[0].bytes, 30u);
+  ASSERT_EQ(timer.log(LogKind::kLargeReply).entries().size(), 1u);
+  EXPECT_EQ(timer.log(LogKind::kLargeReply).entries()[0].bytes, 10u);
+  EXPECT_TRUE(timer.slow_log().entries().empty());
+  row.flags = kSkipSlowlog;
+  run({"SET", "k", "vvvvv"}, 11);
+  EXPECT_EQ(timer.log(LogKind::kLargeRequest).entries().size(), 1u);
+  EXPECT_EQ(timer.log(LogKind::kLargeReply).entries().size(), 1u);
+}
+
+TEST(CommandTimerTest, WhoWantsSmallOnesHasAllLookedAt) {
+  ServerOptions options;
+  options.slowlog_log_slower_than_us = 10'000;
+  options.large_request_bytes = options.large_reply_bytes = -1;
+  std::atomic<uint64_t> ids[kLogKinds] = {};
+  CommandTimer timer(0, 1, ids, options);
+  EXPECT_FALSE(timer.times_all());
+  EXPECT_EQ(timer.reply_bytes_untold(), 4096u);
+  timer.SetLargest(LogKind::kLargeRequest, 8193);
+  EXPECT_FALSE(timer.times_all());
+  timer.SetLargest(LogKind::kLargeRequest, 8192);
+  EXPECT_TRUE(timer.times_all());
+  timer.SetLargest(LogKind::kLargeRequest, -1);
+  EXPECT_FALSE(timer.times_all());
+  timer.SetLargest(LogKind::kLargeReply, 100);
+  EXPECT_TRUE(timer.times_all());
+  EXPECT_EQ(timer.reply_bytes_untold(), 99u);
+  timer.SetLargest(LogKind::kLargeReply, 1'000'000);
+  EXPECT_EQ(timer.reply_bytes_untold(), 4096u);
+  timer.StartHotKeys({.by_time = true});
+  EXPECT_TRUE(timer.times_all());
+  EXPECT_EQ(timer.reply_bytes_untold(), 0u);
+  timer.EndHotKeys(1, {});
+  EXPECT_FALSE(timer.times_all());
+  EXPECT_NE(timer.hot_keys(), nullptr);
+  timer.ForgetHotKeys();
+  EXPECT_EQ(timer.hot_keys(), nullptr);
 }
 
 TEST(SlowLogTest, KeepsTheNewest) {

@@ -180,6 +180,7 @@ struct ServerState {
   const std::unique_ptr<MonitorLoad[]> monitor_loads;    // by thread
   const std::unique_ptr<EvictionHint[]> eviction_hints;  // by thread
   std::atomic<uint64_t> next_client_id{1};
+  std::atomic<int64_t> hot_keys_end_ms{0};        // HOTKEYS counts up to then; Unix time
   std::atomic<uint64_t> log_ids[kLogKinds] = {};  // the next ones
   std::atomic<uint64_t> tracking_clients{0};      // that track what they read
   std::atomic<uint16_t> port{0};                  // 0: there is none

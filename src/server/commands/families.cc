@@ -28,6 +28,7 @@ void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
   RegisterCommandCommands(table);
   RegisterAdminCommands(table);
   RegisterSlowLogCommands(table);
+  RegisterHotKeysCommands(table);
   RegisterLatencyCommands(table);
   RegisterMonitorCommand(table);
   RegisterSaveCommands(table);

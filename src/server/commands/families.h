@@ -20,6 +20,7 @@ void RegisterConfigCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterSlowLogCommands(CommandTable* table);
+void RegisterHotKeysCommands(CommandTable* table);
 void RegisterLatencyCommands(CommandTable* table);
 void RegisterSaveCommands(CommandTable* table);
 void RegisterReplicaCommands(CommandTable* table);

@@ -117,6 +117,7 @@ void CommandRunner::CountWaiting(const Command& row, Args args, const ReplySink&
   for (uint32_t i = 0; i < count; ++i) counted.AddTimed(cycles / count);
   worker_.timer.Track(row.id, cycles / count, count);
   if (caller != nullptr) {
+    worker_.timer.SetLast(cycles);
     // A transaction's wait is within the time; what the shard's queue kept was before.
     const int64_t with_locks = cycles + (caller->slow != nullptr ? caller->locks_cycles : 0);
     if (worker_.timer.IsSlow(with_locks)) {

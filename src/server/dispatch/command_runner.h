@@ -63,8 +63,6 @@ class CommandRunner : public PerThread<CommandRunner> {
     if (writer.out()->size() > size_before + reply_bytes_untold_) [[unlikely]]
       NoteLong(command, args, writer.out()->size() - size_before, was_timed);
   }
-  // A reply of more bytes goes to NoteReply.
-  size_t reply_bytes_untold() const { return reply_bytes_untold_; }
   // A command of `caller` has written a reply of so many bytes, and was timed.
   void NoteReply(const Command& row, Args args, size_t bytes, const Caller& caller,
                  SlowEntry::Way way) {
@@ -192,6 +190,7 @@ void CommandRunner::NoteTimed(const Command& row, Args args, int64_t begin, int6
   if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
   worker_.timer.Track(row.id, end - begin, weight);
   if constexpr (kTiming != Timing::kInner) {
+    worker_.timer.SetLast(end - begin);
     const int64_t cycles = end - begin + worker_.timer.caller().locks_cycles;
     if (worker_.timer.IsSlow(cycles)) [[unlikely]]
       OnSlow(row, args, cycles);

@@ -593,9 +593,10 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
       case Action::kSession: {
         in_place->reset();  // it may ask the shard
         const uint64_t errors_before = writer_.error_count();
-        runner_.RunCounted<CommandRunner::Timing::kSampled>(
-            *noted.command, args, writer_, [&] { noted.command->session(session, args, writer_); });
-        if (out->size() > size_before + runner_.reply_bytes_untold()) [[unlikely]] {
+        if (runner_.RunCounted<CommandRunner::Timing::kSampled>(
+                *noted.command, args, writer_,
+                [&] { noted.command->session(session, args, writer_); }) &&
+            out->size() > size_before) {
           runner_.NoteReply(*noted.command, args, out->size() - size_before);
         }
         if (monitors_.any()) [[unlikely]]

@@ -481,7 +481,7 @@ constexpr SettingRow kRows[] = {
      .apply = ApplyLargest<LogKind::kLargeReply, &Options::large_reply_bytes>,
      .flag_error = "must be -1 or more",
      .help = "Bytes; commands whose replies have as many are in COMMANDLOG's large-reply. 0: all, "
-             "-1: none. CONFIG SET changes it."},
+             "-1: none. Up to 4096 all commands are timed. CONFIG SET changes it."},
     {.name = "commandlog-large-reply-max-len",
      .topic = kSlowCommands,
      .kind = kInteger,
