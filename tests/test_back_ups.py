@@ -178,7 +178,7 @@ def test_it_stops_nobody(start_server, tmp_path):
     """While it runs others are served, snapshots wait for their turn, and the server can end."""
     gate = str(tmp_path / "gate")
     os.mkfifo(gate)
-    program = script(tmp_path, f"cat {gate} > /dev/null\n")
+    program = script(tmp_path, f"timeout 600 cat {gate} > /dev/null\n")
     server = start_server(after_save_command=program)
     with server.connect() as c:
         for _ in range(20):

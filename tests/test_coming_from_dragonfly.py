@@ -196,6 +196,10 @@ def test_flags_of_a_file_and_of_the_environment(tmp_path):
     with Started(str(tmp_path), [f"--flagfile={path}"]) as started:
         assert not started.is_there()
         assert f"{path}:2: --no_such_flag: there is no flag" in started.text()
+    path.write_text(f"--flagfile={path}\n")
+    with Started(str(tmp_path), [f"--flagfile={path}"]) as started:
+        assert not started.is_there()
+        assert f"--flagfile: {path} is named by itself" in started.text()
 
 
 def test_the_page_names_what_is_refused():

@@ -136,7 +136,7 @@ def test_what_is_no_certificate_is_not_taken(site, content):
 def test_an_expired_certificate_is_not_taken(site):
     site.use("expired")
     wait_until(lambda: site.info()["tls_auto_reload_failures"] != "0", what="the failure")
-    assert "has expired" in site.server.log()
+    wait_until(lambda: "has expired" in site.server.log(), what="its line")
     assert site.is_used("server")
 
 

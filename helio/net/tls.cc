@@ -226,9 +226,11 @@ TlsCertificate FirstAuthority(const TlsOptions& options) {
   TlsCertificate first;
   if (!options.ca_cert_file.empty()) TakeFirst(options.ca_cert_file, &first);
   if (options.ca_cert_dir.empty()) return first;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(options.ca_cert_dir, ignored)) {
-    if (entry.is_regular_file(ignored)) TakeFirst(entry.path(), &first);
+  std::error_code error;
+  std::filesystem::directory_iterator it(options.ca_cert_dir, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored)) TakeFirst(it->path(), &first);
   }
   return first;
 }

@@ -348,6 +348,11 @@ int main(int argc, char** argv) {
     const StopGuard guard(&server);
     server.Stop();
   }
+  constexpr uint64_t kAuditEndMillis = 5000;
+  if (auto& audit = server.state().audit; audit != nullptr && !audit->EndWithin(kAuditEndMillis)) {
+    LOG(ERROR) << "--audit_log: a write does not end, its last lines are lost";
+    std::ignore = audit.release();  // its thread goes with the process
+  }
   if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
   LOG(INFO) << "dragonfly is now ready to exit, bye bye...";
   return 0;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "helio/base/clock.h"
@@ -94,8 +95,9 @@ std::string LogAsJson() {
     file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0) return fmt::format("--log_dir: cannot open {}: {}", path, strerror(errno));
   }
-  static JsonSink sink(file);  // as long as the process
-  google::AddLogSink(&sink);
+  // As long as the process: what runs at its very end may log, too.
+  static JsonSink* const sink = std::make_unique<JsonSink>(file).release();
+  google::AddLogSink(sink);
   return "";
 }
 

@@ -30,6 +30,15 @@ LineWriter::~LineWriter() {
   close(fd_);
 }
 
+bool LineWriter::EndWithin(uint64_t millis) {
+  must_end_ = true;
+  Wake();
+  const uint64_t until_ns = helio::MonotonicNanos() + millis * helio::kNanosPerMilli;
+  std::unique_lock lock(end_mutex_);
+  while (!has_ended_ && helio::MonotonicNanos() < until_ns) ended_.WaitUntil(lock, until_ns);
+  return has_ended_;
+}
+
 std::string LineWriter::OpenFile() {
   // Who is not its owner has no business in it.
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -42,7 +51,13 @@ std::string LineWriter::OpenFile() {
 
 std::string LineWriter::Open() {
   std::string error = OpenFile();
-  if (error.empty()) thread_ = std::thread([this] { Run(); });
+  if (!error.empty()) return error;
+  thread_ = std::thread([this] {
+    Run();
+    const std::lock_guard guard(end_mutex_);
+    has_ended_ = true;
+    ended_.NotifyAll();
+  });
   return error;
 }
 
@@ -121,9 +136,9 @@ void LineWriter::WriteAll(std::string_view lines) {
   }
   const auto lost = static_cast<uint64_t>(std::ranges::count(rest, '\n'));
   const auto all = static_cast<uint64_t>(std::ranges::count(lines, '\n'));
+  is_ok_ = error == 0;
   written_.fetch_add(all - lost, std::memory_order_relaxed);
   dropped_.fetch_add(lost, std::memory_order_relaxed);
-  is_ok_ = error == 0;
   if (error != 0) Tell(fmt::format("cannot write {}: {}", path_, strerror(error)));
 }
 

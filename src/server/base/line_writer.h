@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "helio/base/spin_lock.h"
+#include "helio/fibers/sync.h"
 
 namespace dfly {
 
@@ -28,6 +29,9 @@ class LineWriter {
   [[nodiscard]] std::string Open();
   // `line` has no end. If too many wait, or the file cannot be written, it is dropped, and counted.
   void Write(std::string_view line);
+  // Writes what waits, as far as that takes no longer; nothing may be written afterwards. False: a
+  // write hangs, and so would the destructor. Blocks.
+  [[nodiscard]] bool EndWithin(uint64_t millis);
   // Soon: who has renamed the file gets a new one of the old name.
   void Reopen();
 
@@ -54,6 +58,9 @@ class LineWriter {
   std::atomic<uint32_t> wakes_{0};  // changes with each reason to look
   std::atomic<bool> must_reopen_{false};
   std::atomic<bool> must_end_{false};
+  helio::Mutex end_mutex_;
+  helio::CondVar ended_;
+  bool has_ended_ = false;  // guarded by end_mutex_
   std::atomic<uint64_t> written_{0};
   std::atomic<uint64_t> dropped_{0};
   std::atomic<bool> is_ok_{true};

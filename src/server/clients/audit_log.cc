@@ -76,7 +76,9 @@ void AuditLog::OnCommand(const Session* session, const Command& command, Args ar
 void AuditLog::OnLogin(const Session& session, std::string_view user, std::string_view how,
                        bool succeeds) {
   JsonLine line = Begin("login");
-  line.Text("user", user.substr(0, kTextMax));
+  // Who fails needs no right to be here, and shall not fill the buffer.
+  constexpr size_t kUnknownMax = 128;
+  line.Text("user", user.substr(0, succeeds ? kTextMax : kUnknownMax));
   AddClient(session, &line);
   writer_.Write(line.Text("method", how).Text("result", succeeds ? "ok" : "denied").Take());
 }

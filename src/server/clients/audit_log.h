@@ -23,6 +23,7 @@ class AuditLog {
 
   [[nodiscard]] std::string Open() { return writer_.Open(); }
   void Reopen() { writer_.Reopen(); }
+  [[nodiscard]] bool EndWithin(uint64_t millis) { return writer_.EndWithin(millis); }
 
   // It is one of those that are written: of @admin, or it changes all data (FLUSHALL, SWAPDB) or
   // what others run (FUNCTION LOAD).

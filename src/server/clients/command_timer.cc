@@ -90,7 +90,9 @@ uint64_t CommandTimer::RequestBytes(Args args) {
 }
 
 void CommandTimer::CountHotKeys(const Command& command, Args args, uint64_t reply_bytes) {
-  if (hot_keys_->is_over(helio::UnixMillis())) return;
+  if (const int64_t now_ms = helio::UnixMillis(); hot_keys_->is_over(now_ms)) {
+    return EndHotKeys(now_ms, CpuMillis::Now());
+  }
   const uint64_t bytes = RequestBytes(args) + reply_bytes;
   hot_keys_->AddCommand(last_cycles_, bytes);
   if (!command.keys.has_keys()) return;

@@ -80,6 +80,8 @@ std::string ClientFilter::Parse(const ServerState& server, Args args, Of of) {
       error = Set(server, option, is_negated, args[i++]);
     }
   }
+  std::sort(ids_.begin(), ids_.end());
+  std::sort(other_ids_.begin(), other_ids_.end());
   // There all that follows should be numbers, says Redis.
   const bool is_of_ids = of == Of::kList && args.size() > 3 && IsWord(args[2], "id");
   return is_of_ids && error == kErrSyntax ? "ERR Invalid client ID" : error;
@@ -98,7 +100,6 @@ std::string ClientFilter::ParseIds(Args args, size_t* next, Of of, bool is_negat
   if (*next == first) {
     return std::string(of == Of::kKill && !is_negated ? kErrClientId : kErrSyntax);
   }
-  std::sort(ids.begin(), ids.end());
   return "";
 }
 

@@ -141,6 +141,13 @@ void CommandRunner::Audit(const Session* session, const Command& row, Args args,
   audit->OnCommand(session, row, args, has_failed ? reply.last_error_code() : "");
 }
 
+void CommandRunner::TellReply(const Command& row, Args args, size_t bytes, const Caller& caller,
+                              SlowEntry::Way way) {
+  worker_.timer.OnReply(row, args, bytes, caller, way);
+  // HOTKEYS has ended by itself.
+  if (reply_bytes_untold_ != worker_.timer.reply_bytes_untold()) UpdateTiming();
+}
+
 void CommandRunner::NoteLong(const Command& row, Args args, size_t reply_bytes, bool was_timed) {
   NoteReply(row, args, reply_bytes);
   if (was_timed) return;

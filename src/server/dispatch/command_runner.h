@@ -67,12 +67,12 @@ class CommandRunner : public PerThread<CommandRunner> {
   void NoteReply(const Command& row, Args args, size_t bytes, const Caller& caller,
                  SlowEntry::Way way) {
     if (bytes > reply_bytes_untold_) [[unlikely]]
-      worker_.timer.OnReply(row, args, bytes, caller, way);
+      TellReply(row, args, bytes, caller, way);
   }
   // The same for one that ran in place.
   void NoteReply(const Command& row, Args args, size_t bytes) {
     if (bytes > reply_bytes_untold_) [[unlikely]]
-      worker_.timer.OnReply(row, args, bytes, worker_.timer.caller(), WayInPlace());
+      TellReply(row, args, bytes, worker_.timer.caller(), WayInPlace());
   }
   // A command of constant cost is not cheap with more arguments, or with more bytes in the last
   // one.
@@ -142,6 +142,8 @@ class CommandRunner : public PerThread<CommandRunner> {
   void CountFailed(const ReplySink& reply, const Command& row);
   template <Timing kTiming>
   void NoteTimed(const Command& row, Args args, int64_t begin, int64_t end);
+  void TellReply(const Command& row, Args args, size_t bytes, const Caller& caller,
+                 SlowEntry::Way way);
   // The reply of a command is long. If it was not timed: was it slow?
   void NoteLong(const Command& row, Args args, size_t reply_bytes, bool was_timed);
   // One that ran in place.

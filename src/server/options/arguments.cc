@@ -142,11 +142,13 @@ bool IsKnownOption(std::string_view argument) {
   return is_known(name) || (name.starts_with("no") && is_known(name.substr(2)));
 }
 
-std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags);
+std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags, int depth = 0);
 
 // A comma between the names of files. A line of one is a flag; what does not begin with a dash
 // names programs, in gflags, and is skipped.
-std::string ReadFlagFiles(std::string_view names, FlagSetter* flags) {
+std::string ReadFlagFiles(std::string_view names, FlagSetter* flags, int depth) {
+  constexpr int kDepthMax = 10;
+  if (depth > kDepthMax) return fmt::format("--flagfile: {} is named by itself", names);
   while (!names.empty()) {
     const std::string name(names.substr(0, names.find(',')));
     names.remove_prefix(std::min(name.size() + 1, names.size()));
@@ -163,7 +165,7 @@ std::string ReadFlagFiles(std::string_view names, FlagSetter* flags) {
       if (!line.starts_with('-')) continue;
       const std::string option(line);
       std::span<const std::string> rest(&option, 1);
-      const std::string error = ReadOption(&rest, flags);
+      const std::string error = ReadOption(&rest, flags, depth);
       if (!error.empty()) return fmt::format("{}:{}: {}", name, number, error);
     }
   }
@@ -196,7 +198,7 @@ bool WantsUnknownIgnored(std::span<const std::string> arguments,
 
 // One option and its values: `arguments` begins with it. Empty, or an error; takes what it used off
 // `arguments`.
-std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags) {
+std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags, int depth) {
   std::string_view option = arguments->front();
   *arguments = arguments->subspan(1);
   while (option.starts_with('-')) option.remove_prefix(1);
@@ -230,7 +232,7 @@ std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flag
   }
   if (FlagName(name) == "flagfile") {
     if (values.size() != 1) return "'--flagfile' needs the path of a file";
-    return ReadFlagFiles(values[0], flags);
+    return ReadFlagFiles(values[0], flags, depth + 1);
   }
   // As "--save 60 1000" in one word, so "--bind '127.0.0.1 ::1'".
   const std::string error = flags->Set(name, values, "the command line", /*is_file=*/false);

@@ -164,8 +164,14 @@ std::shared_ptr<Persistence::Saving> Persistence::NewSaving(const SaveTarget& ta
   auto saving = std::make_shared<Saving>();
   saving->format = FormatFor(target);
   saving->name = NameFor(target);
-  saving->is_back_up = saving->name != dbfilename_;
+  saving->is_back_up = IsBackUp(target);
   return saving;
+}
+
+bool Persistence::IsBackUp(const SaveTarget& target) const {
+  const std::string name = NameFor(target);
+  return name != dbfilename_ &&
+         !SnapshotOf(dbfilename_, directory_, NameAt(name, 0) + "-summary.dfs");
 }
 
 auto Persistence::StartSaveOfClient(const SaveTarget& target, bool is_scheduled) -> Start {
@@ -196,7 +202,7 @@ void Persistence::SaveAfterFlush() {
   // What it writes is of no use any more, unless a client waits for it. One FLUSHALL after another
   // must not give up each one's.
   was_flushed_ = true;
-  if (!saving_->is_awaited && !saving_->is_after_flush && !saving_->base) {
+  if (!saving_->is_awaited && !saving_->is_after_flush && !saving_->base && !saving_->is_back_up) {
     saving_->progress.is_cancelled = true;
   }
 }
@@ -394,10 +400,11 @@ std::string Persistence::RunSave(Transaction* lock) {
 }
 
 // What was asked for while there was a save under way. That of a client also forgets what was
-// flushed.
+// flushed, if the next start would load it.
 void Persistence::StartNext() {
   const bool was_flushed = std::exchange(was_flushed_, false);
   if (const auto target = std::exchange(next_, std::nullopt)) {
+    was_flushed_ = was_flushed && IsBackUp(*target);  // which does not
     StartSave(*target);
   } else if (was_flushed) {
     SaveAfterFlush();

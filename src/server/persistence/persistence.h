@@ -201,6 +201,8 @@ class Persistence {
   bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);
   std::shared_ptr<Saving> NewSaving(const SaveTarget& target = {}) const;
+  // The next start would not load it.
+  bool IsBackUp(const SaveTarget& target) const;
   void StartNext();
   std::string RunSave(Transaction* lock);
   SaveOptions OptionsOf(const Saving& saving);
