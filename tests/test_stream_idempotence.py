@@ -76,11 +76,11 @@ def test_it_runs_in_transactions_and_scripts(server, r):
 def test_settings_are_the_limits_of_new_streams(server, r):
     try:
         r.do("XADD old IDMP p 1 * a b")
-        assert r.do("CONFIG SET stream-idmp-duration 7 stream-idmp-maxsize 2") == OK
+        assert r.do("CONFIG SET stream-idmp-duration 700 stream-idmp-maxsize 2") == OK
         for i in range(5):
             r.do(f"XADD new IDMP p {i} * a b")
         assert counts(r, "new") == [1, 2, 5, 0]
-        assert info(r, "new")["idmp-duration"] == 7
+        assert info(r, "new")["idmp-duration"] == 700
         assert info(r, "old")["idmp-maxsize"] == 100
         r.do("XADD plain * a b")
         assert info(r, "plain")["idmp-maxsize"] == 2
@@ -96,14 +96,14 @@ def test_a_message_is_forgotten_after_its_time(server, r):
     r.do("XCFGSET s IDMP-DURATION 1")
     first = r.do("XADD s IDMP p 1 * a b")
     wait_until(lambda: r.do("XADD s IDMP p 1 * a b") != first, what="another entry")
-    assert counts(r)[:2] == [1, 1]
+    assert r.call("XLEN", "s") >= 3
 
 
 def test_many_producers_take_memory_for_a_while_only(server, r):
     r.do("XADD s IDMP p 1 * a b")
     r.do("XCFGSET s IDMP-DURATION 1")
-    for i in range(2000):
-        r.call("XADD", "s", "MAXLEN", 10, "IDMP", f"producer {i}", "1", "*", "a", "b")
+    head, tail = ("XADD", "s", "MAXLEN", 10, "IDMP"), ("1", "*", "a", "b")
+    r.pipeline([(*head, f"producer {i}", *tail) for i in range(2000)])
     most = r.call("MEMORY", "USAGE", "s")
 
     def is_small():

@@ -152,11 +152,11 @@ def test_a_timeout_and_an_end_of_the_group_end_it_too(server, r):
 def test_nothing_is_claimed_while_writes_pause(server, r):
     fill(r, count=1)
     with server.connect() as waiter, server.connect() as other:
-        waiter.send(encode(*"XREADGROUP GROUP g two BLOCK 0 CLAIM 200 STREAMS s >".split()))
+        waiter.send(encode(*"XREADGROUP GROUP g two BLOCK 0 CLAIM 5000 STREAMS s >".split()))
         wait_blocked(r, 1)
         assert other.do("CLIENT PAUSE 1000000 WRITE") == OK
         try:
-            wait_until(lambda: r.do("XPENDING s g - + 1")[0][2] >= 400, what="that it is old")
+            wait_until(lambda: r.do("XPENDING s g - + 1")[0][2] >= 5300, what="that it is old")
             assert pending(r) == [(b"1-0", b"one", 1)]
         finally:
             assert other.do("CLIENT UNPAUSE") == OK

@@ -203,7 +203,7 @@ void StrAppend(ShardContext& cx, Args args, ReplySink& reply) {
   const auto check = [&](JsonDoc& doc, const JsonMatches& matches) {
     size_t bytes = doc.bytes();
     for (const JsonMatch& match : matches) bytes += match.node->AsText().size() + more.size();
-    return std::string(bytes > cx.string_max() ? kErrJsonTooLarge : "");
+    return std::string(bytes > JsonBytesMax(cx) ? kErrJsonTooLarge : "");
   };
   const auto change = [&](JsonDoc& doc, JsonNode* node) {
     std::string text(node->AsText());
@@ -250,10 +250,10 @@ std::string CheckRoom(ShardContext& cx, const JsonDoc& doc, const std::vector<Do
     depth = std::max(depth, JsonDoc::DepthOf(value->root()));
   }
   // The deepest is the first one.
-  if (matches[0].depth + 1 + depth > cx.shard().limits().json_depth) {
+  if (matches[0].depth + 1 + depth > JsonDepthMax(cx)) {
     return std::string(kErrJsonTooDeep);
   }
-  const size_t most = cx.string_max();
+  const size_t most = JsonBytesMax(cx);
   const bool fits = doc.bytes() <= most && matches.size() <= (most - doc.bytes()) / bytes;
   return std::string(fits ? "" : kErrJsonTooLarge);
 }

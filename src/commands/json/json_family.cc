@@ -14,14 +14,14 @@ bool ParseJsonPath(Args args, size_t at, ReplySink& reply, JsonPath* path) {
 
 bool FindByPath(ShardContext& cx, JsonDoc& doc, const JsonPath& path, ReplySink& reply,
                 JsonMatches* matches) {
-  if (FindJson(doc, path.steps(), cx.shard().limits().json_path_visits, matches)) return true;
+  if (FindJson(doc, path.steps(), JsonVisitsMax(cx), matches)) return true;
   reply.Error(kErrJsonTooMuchWork);
   return false;
 }
 
 std::unique_ptr<JsonDoc> ParseJsonValue(ShardContext& cx, std::string_view text, ReplySink& reply) {
   auto doc = std::make_unique<JsonDoc>();
-  const std::string error = ParseJson(text, cx.shard().limits().json_depth, doc.get());
+  const std::string error = ParseJson(text, JsonDepthMax(cx), doc.get());
   if (error.empty()) return doc;
   reply.Error(error);
   return nullptr;

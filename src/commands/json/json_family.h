@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,19 @@ inline constexpr std::string_view kErrJsonTooLarge =
 inline constexpr std::string_view kErrJsonTooDeep = "ERR recursion limit exceeded";
 inline constexpr std::string_view kErrJsonTooMuchWork =
     "ERR the path visits more nodes than --json_path_visits_max allows";
+
+// Who does again what another server has done, from its log or as its replica, refuses nothing: its
+// limits may be others. That has no time of its own.
+inline bool IsReplayed(const ShardContext& cx) { return cx.now_ms() == 0; }
+inline size_t JsonDepthMax(ShardContext& cx) {
+  return IsReplayed(cx) ? JsonDoc::kDepthMax : cx.shard().limits().json_depth;
+}
+inline uint64_t JsonVisitsMax(ShardContext& cx) {
+  return IsReplayed(cx) ? UINT64_MAX : cx.shard().limits().json_path_visits;
+}
+inline size_t JsonBytesMax(const ShardContext& cx) {
+  return IsReplayed(cx) ? SIZE_MAX / 2 : cx.string_max();
+}
 
 template <typename Handle>
 JsonDoc& JsonIn(const Handle& value) {

@@ -21,10 +21,17 @@ namespace {
 
 // --- JSON.GET ---
 
-// As JSON: one value, or an array of all.
-void AppendMatches(const JsonMatches& matches, bool as_array, const JsonFormat& format,
-                   size_t level, std::string* to) {
-  if (!as_array) return AppendJson(*matches[0].node, format, level, to);
+constexpr std::string_view kErrReplyTooLarge =
+    "ERR the reply would take more bytes than --max_bulk_len allows";
+
+// As JSON: one value, or an array of all. False: that takes more than `most` bytes, and is not all.
+[[nodiscard]] bool AppendMatches(const JsonMatches& matches, bool as_array,
+                                 const JsonFormat& format, size_t level, size_t most,
+                                 std::string* to) {
+  if (!as_array) {
+    AppendJson(*matches[0].node, format, level, to);
+    return to->size() <= most;
+  }
   const auto start_line = [&](size_t of) {
     to->append(format.newline);
     for (size_t i = 0; i < of; ++i) to->append(format.indent);
@@ -34,9 +41,11 @@ void AppendMatches(const JsonMatches& matches, bool as_array, const JsonFormat& 
     if (i > 0) to->push_back(',');
     start_line(level + 1);
     AppendJson(*matches[i].node, format, level + 1, to);
+    if (to->size() > most) return false;
   }
   if (!matches.empty()) start_line(level);
   to->push_back(']');
+  return true;
 }
 
 struct GetRequest {
@@ -94,7 +103,10 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
       text.push_back(':');
       text.append(format.space);
     }
-    AppendMatches(matches, !are_legacy, format, is_one ? 0 : 1, &text);
+    const size_t level = is_one ? 0 : 1;
+    if (!AppendMatches(matches, !are_legacy, format, level, cx.string_max(), &text)) {
+      return reply.Error(kErrReplyTooLarge);
+    }
   }
   if (!is_one) {
     start_line(&text, 0);
@@ -105,16 +117,18 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- JSON.MGET key [key ...] path ---
 
-// What the path selects there; none for what is no document, or has nothing there.
+// What the path selects there; none for what is no document, has nothing there or too much.
 std::optional<std::string> GetOne(ShardContext& cx, std::string_view key, const JsonPath& path) {
   const auto value = cx.FindReadOnly(key, ValueType::kJson);
   if (!value) return std::nullopt;
   JsonMatches matches;
-  const uint64_t visits = cx.shard().limits().json_path_visits;
+  const uint64_t visits = JsonVisitsMax(cx);
   if (!FindJson(JsonIn(value), path.steps(), visits, &matches)) return std::nullopt;
   if (path.is_legacy() && matches.empty()) return std::nullopt;
   std::string text;
-  AppendMatches(matches, !path.is_legacy(), {}, 0, &text);
+  if (!AppendMatches(matches, !path.is_legacy(), {}, 0, cx.string_max(), &text)) {
+    return std::nullopt;
+  }
   return text;
 }
 

@@ -133,7 +133,7 @@ size_t EraseMatches(JsonDoc& doc, JsonMatches* matches) {
 
 // What holds a document would take with so much more.
 bool IsTooLarge(ShardContext& cx, size_t bytes, size_t more, size_t times = 1) {
-  const size_t most = cx.string_max();
+  const size_t most = JsonBytesMax(cx);
   return bytes > most || (more > 0 && times > (most - bytes) / more);
 }
 
@@ -154,7 +154,7 @@ Outcome AddMember(ShardContext& cx, JsonDoc& doc, const Setting& setting) {
   const std::vector<JsonStep>& steps = setting.path.steps();
   JsonMatches parents;
   const std::span<const JsonStep> before = std::span(steps).first(steps.size() - 1);
-  if (!FindJson(doc, before, cx.shard().limits().json_path_visits, &parents)) {
+  if (!FindJson(doc, before, JsonVisitsMax(cx), &parents)) {
     return {.error = kErrJsonTooMuchWork};
   }
   if (parents.empty()) return {};
@@ -166,7 +166,7 @@ Outcome AddMember(ShardContext& cx, JsonDoc& doc, const Setting& setting) {
   }
   if (!parent->is_object()) return {};
   const size_t depth = parents[0].depth + 1 + JsonDoc::DepthOf(setting.value.root());
-  if (depth > cx.shard().limits().json_depth) return {.error = kErrJsonTooDeep};
+  if (depth > JsonDepthMax(cx)) return {.error = kErrJsonTooDeep};
   if (IsTooLarge(cx, doc.bytes() + last.name.size(), setting.value.heap_bytes())) {
     return {.error = kErrJsonTooLarge};
   }
@@ -191,7 +191,7 @@ Outcome SetAt(ShardContext& cx, const Setting& setting) {
   }
   JsonDoc& doc = JsonIn(handle);
   JsonMatches matches;
-  if (!FindJson(doc, setting.path.steps(), cx.shard().limits().json_path_visits, &matches)) {
+  if (!FindJson(doc, setting.path.steps(), JsonVisitsMax(cx), &matches)) {
     return {.error = kErrJsonTooMuchWork};
   }
   if (matches.empty()) {
@@ -201,7 +201,7 @@ Outcome SetAt(ShardContext& cx, const Setting& setting) {
   if (setting.condition == Condition::kIfAbsent) return {};
   SortForChange(&matches);
   const size_t depth = matches.front().depth + JsonDoc::DepthOf(setting.value.root());
-  if (depth > cx.shard().limits().json_depth) return {.error = kErrJsonTooDeep};
+  if (depth > JsonDepthMax(cx)) return {.error = kErrJsonTooDeep};
   if (IsTooLarge(cx, doc.bytes(), setting.value.heap_bytes(), matches.size())) {
     return {.error = kErrJsonTooLarge};
   }
@@ -275,8 +275,7 @@ std::string CheckTriplets(ShardContext& cx, Args args, std::vector<Triplet*> tri
   absl::flat_hash_set<std::string_view> made;
   for (Triplet* const triplet : triplets) {
     triplet->value = std::make_unique<JsonDoc>();
-    std::string error =
-        ParseJson(args[triplet->at + 2], cx.shard().limits().json_depth, triplet->value.get());
+    std::string error = ParseJson(args[triplet->at + 2], JsonDepthMax(cx), triplet->value.get());
     if (!error.empty()) return error;
     const std::string_view key = triplet->key(args);
     const auto handle = cx.FindMutable(key, ValueType::kJson);
@@ -285,6 +284,24 @@ std::string CheckTriplets(ShardContext& cx, Args args, std::vector<Triplet*> tri
       return "ERR new objects must be created at the root";
     }
     made.insert(key);
+    const size_t value_depth = JsonDoc::DepthOf(triplet->value->root());
+    if (triplet->path.is_static() &&
+        triplet->path.steps().size() + value_depth > JsonDepthMax(cx)) {
+      return std::string(kErrJsonTooDeep);
+    }
+    if (handle) {
+      JsonMatches matches;
+      if (!FindJson(JsonIn(handle), triplet->path.steps(), JsonVisitsMax(cx), &matches)) {
+        return std::string(kErrJsonTooMuchWork);
+      }
+      SortForChange(&matches);
+      if (!matches.empty() && matches.front().depth + value_depth > JsonDepthMax(cx)) {
+        return std::string(kErrJsonTooDeep);
+      }
+      if (IsTooLarge(cx, JsonIn(handle).bytes(), triplet->value->heap_bytes(), matches.size())) {
+        return std::string(kErrJsonTooLarge);
+      }
+    }
     const size_t bytes = handle ? JsonIn(handle).bytes() : 0;
     if (IsTooLarge(cx, bytes, triplet->value->heap_bytes())) return std::string(kErrJsonTooLarge);
   }

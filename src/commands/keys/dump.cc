@@ -101,15 +101,13 @@ void TellRestored(ShardContext& cx, Args args, std::string_view payload,
 }
 
 // What the payload of a stream that was told does not have.
-void TellProducers(ShardContext& cx, std::string_view key, const StreamValue& stream) {
-  const StreamProducers* const producers = stream.producers();
+void TellProducers(ShardContext& cx, std::string_view key, const StreamProducers* producers) {
   if (producers == nullptr) return;
   cx.Tell("XCFGSET", key, "IDMP-DURATION", producers->duration_s, "IDMP-MAXSIZE",
           producers->messages_max);
   std::string_view producer;
   producers->ForEach([&producer](std::string_view name, size_t) { producer = name; },
                      [&](std::string_view message, StreamId id) {
-                       if (!stream.entries().Has(id)) return;  // XIDMPRECORD wants it
                        char text[StreamId::kTextMax];
                        cx.Tell("XIDMPRECORD", key, producer, message, id.Format(text));
                      });
@@ -170,8 +168,8 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     TellRestored(cx, args, older.empty() ? args[3] : older, *options, at_ms);
     if (type == static_cast<uint8_t>(RdbType::kStreamListpacks4) ||
         type == static_cast<uint8_t>(RdbType::kStreamListpacks5)) {
-      TellProducers(cx, args.key(),
-                    *static_cast<const StreamValue*>(cx.Peek(args.key())->object()));
+      const auto& stream = *static_cast<const StreamValue*>(cx.Peek(args.key())->object());
+      TellProducers(cx, args.key(), stream.producers());
     }
   }
   reply.Ok();

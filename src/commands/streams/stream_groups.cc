@@ -334,7 +334,8 @@ struct Returning {
     if (retry_count) return static_cast<uint64_t>(*retry_count);
     if (mode == kFatal) return INT64_MAX;
     if (before == nullptr) return 0;
-    return before->deliveries - (mode == kSilent && before->deliveries > 0);
+    const uint64_t deliveries = std::min<uint64_t>(before->deliveries, INT64_MAX);
+    return deliveries - (mode == kSilent && deliveries > 0);
   }
 };
 

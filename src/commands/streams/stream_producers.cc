@@ -79,19 +79,26 @@ void XIdmpRecord(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Error(kErrNoSuchKey);
   StreamValue& stream = StreamOf(*value);
-  if (!stream.entries().Has(*id)) {
+  // Who replays it does as the other server has done, whose entry may be gone.
+  const bool is_replayed = cx.now_ms() == 0;
+  if (!is_replayed && !stream.entries().Has(*id)) {
     return reply.Error("ERR The specified stream ID was deleted or doesn't exist");
   }
   const std::optional<StreamId> known =
       stream.producers() == nullptr ? std::nullopt
                                     : stream.producers()->Find(producer, message, TimeOf(*id));
   if (known == *id) return reply.Ok();
-  if (known || (stream.producers() != nullptr && stream.producers()->HasEntry(*id))) {
+  if ((known && !is_replayed) ||
+      (stream.producers() != nullptr && stream.producers()->HasEntry(*id))) {
     return reply.Error(
         "ERR The specified IDMP producer-id/idempotent-id pair maps to a different stream ID");
   }
-  NoteSent(cx, stream, {.name = producer, .message = message}, *id);
+  const ProducerOption sent = {.name = producer, .message = message};
+  const bool is_first = stream.producers() == nullptr;
+  NoteSent(cx, stream, sent, *id);
   cx.ChangedUnwatched(args.key(), KeyEvent::kNone);
+  // With the settings: those of who replays it may be others.
+  if (is_first && cx.wants_effects()) TellSent(cx, args.key(), stream, sent, *id);
   reply.Ok();
 }
 

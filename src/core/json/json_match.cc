@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/json/json_match.h"
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 #include <absl/container/inlined_vector.h>
 #include <re2/re2.h>
@@ -181,6 +182,7 @@ class JsonFinder {
   // --- Filters. What takes too much work is false, and no work is left then. ---
 
   bool Passes(const JsonFilter& filter, JsonNode* element) {
+    if (!Work()) return false;
     const auto passes = [&](const std::unique_ptr<JsonFilter>& part) {
       return Passes(*part, element);
     };
@@ -206,7 +208,7 @@ class JsonFinder {
     FindValues(filter.b, element, &right);
     for (const JsonMatch& a : left) {
       for (const JsonMatch& b : right) {
-        if (!Work()) return false;
+        if (!Work(1 + CostOf(*a.node, *b.node))) return false;
         if (filter.op == Op::kMatches ? Matches(filter, *a.node, *b.node)
                                       : Compares(filter.op, *a.node, *b.node)) {
           return true;
@@ -223,6 +225,12 @@ class JsonFinder {
                      values)) {
       values->clear();
     }
+  }
+
+  // To compare them, in visits.
+  static uint64_t CostOf(const JsonNode& a, const JsonNode& b) {
+    if (a.is_string()) return a.AsText().size() / 64;
+    return a.size() > 0 && a.size() == b.size() ? JsonDoc::BytesOf(a) / 16 : 0;
   }
 
   static bool Compares(Op op, const JsonNode& a, const JsonNode& b) {
@@ -256,26 +264,32 @@ class JsonFinder {
 
   bool Matches(const JsonFilter& filter, const JsonNode& text, const JsonNode& pattern) {
     if (!text.is_string() || !pattern.is_string()) return false;
-    const re2::RE2* regex = filter.regex.get();
-    if (filter.b.kind != Operand::Kind::kLiteral) {
-      if (regex_of_ == nullptr || pattern_ != pattern.AsText()) {
-        pattern_ = pattern.AsText();
-        regex_of_ = CompileJsonRegex(pattern_);
-        // To compile one costs as much as many visits.
-        Work(100 + pattern_.size());
-      }
-      regex = regex_of_.get();
+    Regex& regex = regexes_[&filter];
+    if (!regex.is_made || regex.pattern != pattern.AsText()) {
+      if (!Work(kRegexWork)) return false;
+      regex.is_made = true;
+      regex.pattern = pattern.AsText();
+      regex.compiled = CompileJsonRegex(regex.pattern);
     }
     const std::string_view subject = text.AsText();
-    Work(subject.size() / 64);
-    return regex != nullptr &&
-           re2::RE2::PartialMatch(re2::StringPiece(subject.data(), subject.size()), *regex);
+    if (regex.compiled == nullptr) return false;
+    const auto size = static_cast<uint64_t>(regex.compiled->ProgramSize());
+    if (!Work(1 + subject.size() * size / 8)) return false;
+    return re2::RE2::PartialMatch(re2::StringPiece(subject.data(), subject.size()),
+                                  *regex.compiled);
   }
+
+  struct Regex {
+    bool is_made = false;
+    std::string pattern;
+    std::unique_ptr<re2::RE2> compiled;  // null: it is none, or takes too much
+  };
+  // To compile one.
+  static constexpr uint64_t kRegexWork = 20'000;
 
   JsonNode* const root_;
   uint64_t work_left_;
-  std::string pattern_;
-  std::unique_ptr<re2::RE2> regex_of_;  // of pattern_; null if that is none
+  absl::flat_hash_map<const JsonFilter*, Regex> regexes_;
 };
 
 }  // namespace

@@ -99,6 +99,7 @@ class JsonPathParser {
   }
 
   bool Name(JsonStep* step) {
+    if (!CountPart()) return false;
     if (Take("*")) {
       step->selectors.push_back({.kind = Kind::kAll});
       return true;
@@ -123,6 +124,7 @@ class JsonPathParser {
   }
 
   bool Selector(JsonStep* step) {
+    if (!CountPart()) return false;
     if (Take("*")) {
       step->selectors.push_back({.kind = Kind::kAll});
       return true;
@@ -227,6 +229,7 @@ class JsonPathParser {
     chain->op = op;
     chain->parts.push_back(std::move(first));
     do {
+      if (!CountPart()) return nullptr;
       FilterPtr part = next();
       if (part == nullptr) return nullptr;
       chain->parts.push_back(std::move(part));
@@ -235,6 +238,7 @@ class JsonPathParser {
     return chain;
   }
 
+  bool CountPart() { return ++parts_ <= JsonPath::kPartsMax || Fail("fewer parts"); }
   bool Nest() {
     return ++nested_ <= JsonPath::kNestedMax || Fail("fewer brackets inside of each other");
   }
@@ -281,7 +285,6 @@ class JsonPathParser {
       if (!Operand(&filter->b)) return false;
       if (op == Op::kMatches && filter->b.literal != nullptr) {
         if (!filter->b.literal->root().is_string()) return Fail("a string behind =~");
-        filter->regex = CompileJsonRegex(filter->b.literal->root().AsText());
       }
       return true;
     }
@@ -348,6 +351,7 @@ class JsonPathParser {
   const std::string_view text_;
   size_t at_ = 0;
   size_t nested_ = 0;
+  size_t parts_ = 0;
   size_t failed_at_ = SIZE_MAX;
   const char* expected_ = "";
 };

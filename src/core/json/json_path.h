@@ -18,10 +18,6 @@
 
 #include "core/json/json_doc.h"
 
-namespace re2 {
-class RE2;
-}
-
 namespace dfly {
 
 struct JsonFilter;
@@ -46,7 +42,8 @@ struct JsonStep {
 // Suspends: never.
 class JsonPath {
  public:
-  static constexpr size_t kNestedMax = 16;  // brackets in a filter, and filters in filters
+  static constexpr size_t kNestedMax = 16;   // brackets in a filter, and filters in filters
+  static constexpr size_t kPartsMax = 1024;  // names, selectors, and parts of filters
 
   // Returns why it is none, or nothing.
   [[nodiscard]] static std::string Parse(std::string_view text, JsonPath* path);
@@ -95,7 +92,6 @@ struct JsonFilter {
   Op op = Op::kExists;
   std::vector<std::unique_ptr<JsonFilter>> parts;  // of kOr and kAnd; one: of kNot
   Operand a, b;                                    // of the others; only a: of kExists
-  std::unique_ptr<re2::RE2> regex;  // of kMatches with a literal; null if that is none
 };
 
 }  // namespace dfly

@@ -12,7 +12,7 @@ namespace dfly {
 
 // Null if it is none, or takes too much.
 inline std::unique_ptr<re2::RE2> CompileJsonRegex(std::string_view pattern) {
-  constexpr int64_t kBytesMax = 1 << 20;
+  constexpr int64_t kBytesMax = 1 << 16;  // about a millisecond to make it
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(kBytesMax);
