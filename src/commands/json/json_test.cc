@@ -349,6 +349,53 @@ TEST_P(JsonTest, WorkIsLimited) {
   EXPECT_EQ(Run("json.arrlen d ."), ":1001");
 }
 
+TEST_P(JsonTest, FiltersAreWork) {
+  pool_.at(0)->AwaitFiber("limit", [this] {
+    shards_->AwaitOnAll([](Shard& shard) { shard.limits().json_path_visits = 50'000; });
+  });
+  constexpr std::string_view kTooMuch =
+      "-ERR the path visits more nodes than --json_path_visits_max allows";
+  Make("d", R"({"n":[1,"ab"],"s":")" + std::string(100'000, 'a') + "\"}");
+  EXPECT_EQ(RunWords({"json.get", "d", R"($.n[?(@=~"a.")])"}), "\"[\"ab\"]\"");
+  // Three expressions are too many, and so is a long text for one that is not small.
+  std::string path = "$.n[?(@=~\"0\"";
+  for (int i = 1; i < 3; ++i) path += "||@=~\"" + std::to_string(i) + "\"";
+  EXPECT_EQ(RunWords({"json.get", "d", path + ")]"}), kTooMuch);
+  EXPECT_EQ(RunWords({"json.get", "d", R"($[?(@=~"(ab?c?){5}x")])"}), kTooMuch);
+  // Each part of a filter counts for each element, and what is compared by its size.
+  std::string text = "[0";
+  for (int i = 0; i < 100; ++i) text += ",0";
+  Make("e", text + "]");
+  path = "$[?(@";
+  for (int i = 0; i < 600; ++i) path += "&&@";
+  EXPECT_EQ(RunWords({"json.get", "e", path + ")]"}), kTooMuch);
+  for (int i = 0; i < 600; ++i) path += "&&@";
+  EXPECT_THAT(RunWords({"json.get", "e", path + ")]"}), testing::HasSubstr("fewer parts"));
+  EXPECT_EQ(RunWords({"json.get", "d", "$[?($.s==$.s&&@==0)]"}), "\"[]\"");
+  for (int i = 0; i < 5; ++i) Run("json.set d $.k" + std::to_string(i) + " 0");
+  std::string many = "$[?(@==1";
+  for (int i = 0; i < 10; ++i) many += "||$.s!=$.s";
+  EXPECT_EQ(RunWords({"json.get", "d", many + ")]"}), kTooMuch);
+}
+
+TEST_P(JsonTest, MSetChangesAllOrNothing) {
+  Make("d", "{\"z\":[0]}");
+  const std::string deep = std::string(127, '[') + std::string(127, ']');
+  EXPECT_EQ(RunWords({"json.mset", "d", "$.z[0]", deep}), "-ERR recursion limit exceeded");
+  EXPECT_EQ(RunWords({"json.mset", "d", "$..z", deep}), "+OK");
+  EXPECT_EQ(RunWords({"json.mset", "d", "$..[0]", deep}), "-ERR recursion limit exceeded");
+}
+
+// Those who replay it have the limits that they have.
+TEST_P(JsonTest, WhatIsReplayedHasNoLimits) {
+  pool_.at(0)->AwaitFiber("limit", [this] {
+    shards_->AwaitOnAll([](Shard& shard) { shard.limits().json_depth = 300; });
+  });
+  const std::string deep = std::string(200, '[') + std::string(200, ']');
+  EXPECT_EQ(RunWords({"json.set", "d", "$", deep}), "+OK");
+  EXPECT_EQ(RunWords({"json.arrappend", "d", "$", deep}), "[:2]");
+}
+
 // --- Documents among other keys ---
 
 TEST_P(JsonTest, DocumentsAreCopiedRenamedAndDumped) {
