@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON.*
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
