@@ -171,7 +171,6 @@ def test_keys_of_one_queue_are_in_one_shard_without_braces(start_server, locks):
 @pytest.mark.parametrize(
     "flags, wrong",
     [
-        (["--locktag_prefix=bull", "--locktag_delimiter="], "--locktag_delimiter: must be one"),
         (["--locktag_prefix=b", "--locktag_delimiter=::"], "--locktag_delimiter: must be one"),
         (["--locktag_prefix=b", "--locktag_delimiter={"], "--locktag_delimiter: must be one"),
         (

@@ -62,7 +62,10 @@ def test_replies_are_those_of_valkey(r):
                 scores = ["ZRANGE", "target", "0", "-1", "WITHSCORES"]
                 ours, theirs = (c.call(*scores) for c in (r, v))
                 assert ours[::2] == theirs[::2]
-                assert [float(s) for s in ours[1::2]] == [float(s) for s in theirs[1::2]]
+                # The last digits of a distance are the processor's and the compiler's.
+                assert [float(s) for s in ours[1::2]] == pytest.approx(
+                    [float(s) for s in theirs[1::2]], rel=1e-6
+                )
     assert found > 1000
 
 

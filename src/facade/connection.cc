@@ -161,7 +161,6 @@ size_t Connection::Execute(std::string_view data) {
     if (!speaks_resp_) [[unlikely]] {
       const std::string_view rest = data.substr(taken);
       taken += memcached_ != nullptr ? ExecuteMemcached(rest) : ExecuteHttp(rest);
-      ++turn_words_;
       if (!stalled_ || closing_) break;
       continue;
     }
@@ -204,7 +203,6 @@ size_t Connection::Execute(std::string_view data) {
     }
     taken += parser_.consumed();
     executed_bytes_ += parser_.consumed();
-    turn_words_ += static_cast<uint32_t>(parser_.args().size());
     waits_ = outcome == CommandSink::Outcome::kWaits;
     if (outcome == CommandSink::Outcome::kBusy || waits_) {
       busy_ = true;
@@ -220,9 +218,7 @@ size_t Connection::Execute(std::string_view data) {
   if (taken == data.size()) stalled_ = false;
   if (barrier_ && replies_.empty()) barrier_ = false;
   // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
-  if (!output_.empty() || (output_.capacity() > 0 && can_release()) || has_had_its_turn()) {
-    FlushSoon();
-  }
+  if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
   return taken;
 }
 
@@ -412,7 +408,6 @@ void Connection::Attach(CommandSink* sink, BufferPool* buffers,
   socket_ = Socket::Adopt(helio::Proactor::Current(), fd_, this, std::move(tls_));
   detaching_ = rests_ = false;
   Recount();
-  turn_words_ = 0;
   FlushSoon();  // it may have been asked to close
   ExecuteInput();
   if (!receiving_ && !closing_) StopRecv();  // the new socket's end is watched for
@@ -445,16 +440,12 @@ void Connection::FlushSoon() {
 void Connection::Flush() {
   DCHECK(!executing_);
   if (closing_) return;
-  turn_words_ = 0;
   if (unsent_bytes() > std::min(output_watch_, buffers_->bounds.output_watch)) [[unlikely]] {
     if (sink_->OnLargeOutput(this)) return;
   }
   if (watched_bytes_ == kNotCounted && !busy_) [[unlikely]]
     CountWatched();
-  if (send_pending_) {
-    GoOn();
-    return Recount();
-  }
+  if (send_pending_) return Recount();
   const bool goes_on = !sending_.empty();  // with the next piece
   if (!goes_on && !output_.empty() && !holds_replies() && TakeSendable() > 0) {
     if (keeps_replies_) [[unlikely]] {
@@ -476,32 +467,29 @@ void Connection::Flush() {
         OnPieceSent();
         if (sending_.empty() && !goes_on) break;
         FlushSoon();  // for the next piece, or what was written meanwhile
-        GoOn();
         return Recount();
       case Socket::SendResult::kPending:
         send_pending_ = true;
-        GoOn();
-        return Recount();
+        Recount();
+        return;
       case Socket::SendResult::kBroken:
         OnBroken();
         if (closing_) return;
     }
   }
   if (wants_room_) sink_->OnRoom(this);
-  GoOn();
-  if (closing_) return;
-  if (is_done()) return CloseNow();
-  ReleaseIfIdle();
-  Recount();
-}
-
-// What waited for room to reply, or for its turn.
-void Connection::GoOn() {
+  // What waited for room to reply goes on.
   if (stalled_) {
     ExecuteInput();
   } else {
     AdjustRecv();
   }
+  if (is_done()) {
+    CloseNow();
+    return;
+  }
+  ReleaseIfIdle();
+  Recount();
 }
 
 size_t Connection::TakeSendable() {

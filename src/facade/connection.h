@@ -11,8 +11,7 @@
 // command has not arrived completely, or when the connection is not ready for the next command:
 //   - a command that needs a fiber of its own runs (busy),
 //   - a command must wait for the replies of those before it (barrier),
-//   - too many replies are pending (back-pressure),
-//   - it has had its turn: the rest of a long pipeline goes on in the loop's next iteration.
+//   - too many replies are pending (back-pressure).
 // Meanwhile at most recv_bytes_max more bytes are read; then the client has to wait. Its end is
 // watched for also then. Who waits for what others do (kWaits, CLIENT PAUSE) is read on, as far as
 // a command may be long: the end of the stream may be behind more than the kernel keeps, and what
@@ -393,10 +392,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool holds_replies() const { return busy_ && !waits_ && output_.size() < kHeldRepliesMax; }
   bool has_room() const {
     return replies_.slots() < limits_->slots_max && in_flight_batches_ < batches_window_ &&
-           unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max && !has_had_its_turn();
+           unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;
   }
-  // What it has executed in this iteration is enough: the other clients of the thread come first.
-  bool has_had_its_turn() const { return turn_words_ >= kTurnWordsMax; }
 
   // A command has arrived in part.
   bool in_command() const {
@@ -424,7 +421,6 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void AdjustRecv();
   void StopRecv();
   void Flush();
-  void GoOn();
   void ReleaseIfIdle();
   void DeleteIfDone();
   // Tells its thread by how much its buffers have changed.
@@ -500,10 +496,6 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t in_flight_arg_bytes_ = 0;
   size_t deferred_ = 0;   // commands that the sink has noted but not run
   uint32_t keepers_ = 0;  // Keep
-  // Arguments of its commands in one iteration, and those of one command more: about 0.5 ms of
-  // small commands. Without it a pipeline is executed as fast as it arrives, megabytes at a time.
-  static constexpr uint32_t kTurnWordsMax = 2000;
-  uint32_t turn_words_ = 0;
   uint64_t executed_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
   bool keeps_replies_ = false;

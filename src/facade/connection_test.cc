@@ -123,39 +123,6 @@ TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {
 }
 
 // It leaves in pieces, and what is written meanwhile behind it.
-// Others of the thread come first, however much of a pipeline has arrived.
-TEST_P(ConnectionTest, ALongPipelineIsExecutedInTurns) {
-  constexpr size_t kCommands = 100'000;
-  std::string pipeline;
-  for (size_t i = 0; i < kCommands; ++i) pipeline += Request({"echo", std::to_string(i)});
-  uint64_t iterations = 0;
-  pool_->at(0)->Await([&] { iterations = helio::Proactor::Current()->stats().iterations; });
-  const int fd = Connect(pipeline);
-  // The client does not read: nothing but the turns themselves makes it go on.
-  EXPECT_TRUE(WaitUntil([&] { return sink_->commands == kCommands; }));
-  pool_->at(0)->Await(
-      [&] { iterations = helio::Proactor::Current()->stats().iterations - iterations; });
-  EXPECT_GT(iterations, 50u);
-  std::string replies;
-  for (size_t i = 0; i < kCommands; ++i) replies += Bulk(std::to_string(i));
-  EXPECT_EQ(Receive(fd, replies.size()), replies);
-}
-
-// Each command has more words than one turn, and comes while the kernel takes no more replies.
-TEST_P(ConnectionTest, CommandsOfManyWordsGoOnThoughNobodyReads) {
-  const std::string text(10'000, 'x');
-  std::vector<std::string> words(3000, "word");
-  words.front() = "note";
-  words.back() = text;
-  std::string pipeline;
-  for (int i = 0; i < 100; ++i) pipeline += Request(words);
-  const int fd = Connect(pipeline);
-  EXPECT_TRUE(WaitUntil([&] { return sink_->commands == 100; }));
-  std::string replies;
-  for (int i = 0; i < 100; ++i) replies += Bulk(text);
-  EXPECT_EQ(Receive(fd, replies.size()), replies);
-}
-
 TEST_P(ConnectionTest, SmallRepliesFollowALargeOne) {
   const int fd = Connect();
   constexpr size_t kBytes = 3 << 20;

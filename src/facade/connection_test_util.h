@@ -341,8 +341,8 @@ class ConnectionTest : public testing::TestWithParam<bool> {
     return pool_->at(0)->Await(std::move(function));
   }
 
-  // Connects a client which has sent `received`, and returns its end, which blocks.
-  int Connect(std::string_view received = {}) {
+  // Connects a client, and returns its end, which blocks.
+  int Connect() {
     int fds[2];
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     CHECK_EQ(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
@@ -352,7 +352,7 @@ class ConnectionTest : public testing::TestWithParam<bool> {
                                    [this](PendingReplies* batch) { sink_->Release(batch); });
       sink_->connections[id] = connection_;
       ++sink_->alive;
-      connection_->StartWith(received);
+      connection_->Start();
     });
     return fds[0];
   }

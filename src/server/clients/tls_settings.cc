@@ -106,16 +106,16 @@ void TlsSettings::Take(const TlsContexts& contexts, std::string files) {
   take_(contexts);
   files_ = std::move(files);
   failure_.clear();
-  const std::lock_guard guard(mutex_);
-  facts_.server = facts_.client = facts_.authority = {};
+  TlsFacts facts = {.reloads = Facts().reloads, .reload_failures = Facts().reload_failures};
   if (contexts.link != nullptr) {
-    facts_.client = contexts.link->certificate();
-    facts_.authority = contexts.link->authority();
+    facts.client = contexts.link->certificate();
+    facts.authority = contexts.link->authority();
   }
   if (contexts.ports != nullptr) {
-    facts_.server = contexts.ports->certificate();
-    facts_.authority = contexts.ports->authority();
+    facts.server = contexts.ports->certificate();
+    facts.authority = contexts.ports->authority();
   }
+  SetFacts(facts);
 }
 
 std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
@@ -140,23 +140,35 @@ void TlsSettings::Reload(const ServerOptions& options, bool has_port) {
   if (!has_run || files == files_) return;  // the next call finds it
   if (error.empty()) {
     Take(contexts, std::move(files));
-    const std::lock_guard guard(mutex_);
-    ++facts_.reloads;
+    TlsFacts facts = Facts();
+    ++facts.reloads;
+    SetFacts(facts);
     LOG(INFO) << "TLS: the files have changed and are used from now on, the certificate of ports: "
-              << (facts_.server.is_there() ? facts_.server.serial : "none");
+              << (facts.server.is_there() ? facts.server.serial : "none");
     return;
   }
   if (failure_ == files + error) return;
   failure_ = files + error;
   LOG(WARNING) << "TLS: the files have changed and cannot be used, what was read before stays: "
                << helio::LogText(error);
-  const std::lock_guard guard(mutex_);
-  ++facts_.reload_failures;
+  TlsFacts facts = Facts();
+  ++facts.reload_failures;
+  SetFacts(facts);
+}
+
+void TlsSettings::SetFacts(const TlsFacts& facts) {
+  std::shared_ptr<const TlsFacts> made = std::make_shared<TlsFacts>(facts);
+  const std::lock_guard guard(lock_);
+  facts_.swap(made);  // the old ones are freed behind the lock
 }
 
 TlsFacts TlsSettings::Facts() const {
-  const std::lock_guard guard(mutex_);
-  return facts_;
+  std::shared_ptr<const TlsFacts> facts;
+  {
+    const std::lock_guard guard(lock_);
+    facts = facts_;
+  }
+  return *facts;
 }
 
 }  // namespace dfly

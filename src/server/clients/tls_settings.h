@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "helio/fibers/sync.h"
+#include "helio/base/spin_lock.h"
 #include "helio/net/tls.h"
 
 namespace dfly {
@@ -53,11 +53,13 @@ class TlsSettings {
   std::string Make(const ServerOptions& options, bool has_port, TlsContexts* contexts) const;
   void Take(const TlsContexts& contexts, std::string files);
 
+  void SetFacts(const TlsFacts& facts);
+
   const TakeFn take_;
   std::string files_;    // DescribeFiles of what is used
   std::string failure_;  // of the last Reload
-  mutable helio::Mutex mutex_;
-  TlsFacts facts_;  // guarded by mutex_
+  mutable helio::SpinLock lock_;
+  std::shared_ptr<const TlsFacts> facts_ = std::make_shared<TlsFacts>();  // guarded by lock_
 };
 
 }  // namespace dfly
