@@ -41,7 +41,8 @@ def test_replies_are_those_of_valkey(r):
     with running_valkey() as v:
         for _ in range(200):
             center = rng.uniform(-180, 180), rng.uniform(-85, 85)
-            degrees = rng.choice([0.001, 0.1, 1, 5, 20, 60, 170])
+            # Of larger ones Valkey finds other places with ASC than without.
+            degrees = rng.choice([0.001, 0.1, 1, 5, 20, 60])
             places = [near(rng, center, degrees) for _ in range(50)]
             add = [word for i, (x, y) in enumerate(places) for word in (repr(x), repr(y), f"m{i}")]
             for c in (r, v):

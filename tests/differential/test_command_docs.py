@@ -12,7 +12,8 @@ SINCE_7_2 = {"command|getkeys", "command|getkeysandflags"}
 
 def is_known(argument):
     """To redis-server 7.0. Of Valkey's versions, which it has since 2024, the first is 8.0."""
-    return int(argument.get(b"since", b"1").split(b".")[0]) < 8 or argument[b"name"] == b"maxage"
+    major, minor = argument.get(b"since", b"1.0").split(b".")[:2]
+    return (int(major), int(minor)) < (7, 4)
 
 
 def known_arguments(arguments):

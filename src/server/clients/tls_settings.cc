@@ -106,7 +106,8 @@ void TlsSettings::Take(const TlsContexts& contexts, std::string files) {
   take_(contexts);
   files_ = std::move(files);
   failure_.clear();
-  TlsFacts facts = {.reloads = Facts().reloads, .reload_failures = Facts().reload_failures};
+  TlsFacts facts = Facts();
+  facts.server = facts.client = facts.authority = {};
   if (contexts.link != nullptr) {
     facts.client = contexts.link->certificate();
     facts.authority = contexts.link->authority();
