@@ -129,16 +129,13 @@ std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
 
 void TlsSettings::Reload(const ServerOptions& options, bool has_port) {
   if (!has_port && !options.tls_replication) return;
-  TlsContexts contexts;
   std::string files;
-  std::string error;
-  const bool has_run = helio::RunBlocking([&] {
-    files = DescribeFiles(options);
-    if (files == files_) return;
-    error = Make(options, has_port, &contexts);
-    if (error.empty()) error = FindExpired(contexts);
-  });
+  const bool has_run = helio::RunBlocking([&] { files = DescribeFiles(options); });
   if (!has_run || files == files_) return;  // the next call finds it
+  // On this thread, which counts what OpenSSL allocates, and lets go of it.
+  TlsContexts contexts;
+  std::string error = Make(options, has_port, &contexts);
+  if (error.empty()) error = FindExpired(contexts);
   if (error.empty()) {
     Take(contexts, std::move(files));
     TlsFacts facts = Facts();
