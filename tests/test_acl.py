@@ -401,7 +401,7 @@ def test_a_client_that_waits_obeys_a_change(server, lost, keys):
 def text(value):
     if isinstance(value, list):
         return [text(v) for v in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def ask(connection, *args):
