@@ -135,9 +135,16 @@ def servers():
         shutil.rmtree(server.dir, ignore_errors=True)
 
 
+def remove_users(connection):
+    """SETUSER of a name that another test has left adds to that user's permissions."""
+    for user in connection.call("ACL", "USERS"):
+        if user != b"default":
+            connection.call("ACL", "DELUSER", user)
+
+
 @pytest.fixture
 def server(request, configuration, shared_servers, start_server):
-    """The server under test, with empty databases. With the marker `flags` it is the test's own."""
+    """The server under test, with empty databases and no users but "default". With the marker `flags` it is the test's own."""
     marker = request.node.get_closest_marker("flags")
     if marker is not None:
         yield start_server(**{**configuration_flags(configuration), **marker.kwargs})
@@ -145,6 +152,7 @@ def server(request, configuration, shared_servers, start_server):
     server = shared_servers.get(configuration)
     with server.connect() as r:
         r.call("FLUSHALL")
+        remove_users(r)
     yield server
     try:
         server.assert_healthy()

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "helio/base/cycle_clock.h"
 #include "helio/net/address.h"
 #include "helio/net/listener.h"
 #include "helio/net/socket.h"
@@ -209,6 +212,67 @@ TEST_P(EchoTest, APeerThatVanishesWithDataInFlightIsForgotten) {
     close(fd);
   }
   // TearDown waits until all of them are closed.
+}
+
+// Counts what it receives, and looks then at what another one has.
+struct Counter final : Socket::Handler {
+  void OnRecv(std::string_view data) override {
+    got.append(data);
+    // As long as a turn: how many are in it is known then.
+    const int64_t start = CycleClock::Now();
+    while (is_slow && CycleClock::ToMicros(CycleClock::Now() - start) < 250) {
+    }
+    if (other != nullptr) other_had = other->got.size();
+  }
+  void OnRecvEnd(int) override { socket->Close(); }
+  void OnSent(int) override {}
+  void OnClosed() override { closed.set_value(); }
+
+  std::unique_ptr<Socket> socket;
+  std::string got;
+  const Counter* other = nullptr;
+  size_t other_had = 0;
+  bool is_slow = false;
+  std::promise<void> closed;
+};
+
+// What has arrived for one socket, however much, does not keep the others from theirs.
+TEST_P(EchoTest, SocketsReceiveInTurns) {
+  int much[2];
+  int little[2];
+  PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, much) == 0);
+  PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, little) == 0);
+  std::string sent;
+  while (true) {
+    std::string piece(16 * 1024, '\0');
+    for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<char>((sent.size() + i) % 251);
+    const ssize_t taken = send(much[0], piece.data(), piece.size(), MSG_NOSIGNAL);
+    if (taken <= 0) break;
+    sent.append(piece, 0, static_cast<size_t>(taken));
+  }
+  ASSERT_GT(sent.size(), 150'000u);
+  ASSERT_EQ(send(little[0], "x", 1, MSG_NOSIGNAL), 1);
+  Counter of_much;
+  Counter of_little;
+  of_much.is_slow = true;
+  of_little.other = &of_much;
+  pool_->at(0)->Await([&] {
+    of_much.socket = Socket::Adopt(Proactor::Current(), much[1], &of_much);
+    of_little.socket = Socket::Adopt(Proactor::Current(), little[1], &of_little);
+    of_much.socket->StartRecv();
+    of_little.socket->StartRecv();
+  });
+  close(much[0]);
+  close(little[0]);
+  of_much.closed.get_future().wait();
+  of_little.closed.get_future().wait();
+  EXPECT_EQ(of_little.got, "x");
+  EXPECT_LT(of_little.other_had, sent.size() / 2);
+  EXPECT_TRUE(of_much.got == sent);
+  pool_->at(0)->Await([&] {
+    of_much.socket.reset();
+    of_little.socket.reset();
+  });
 }
 
 TEST(AddressTest, UnixSocketsListenAndReplaceAStaleOne) {

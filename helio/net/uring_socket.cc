@@ -155,6 +155,16 @@ bool UringSocket::Recheck() {
 }
 
 void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
+  if ((flags & UringProactor::kPostponed) != 0) [[unlikely]] {
+    --postponed_;
+  } else if (postponed_ > 0 || !uring().IsInTurn(&recv_op_)) [[unlikely]] {
+    ++postponed_;
+    return uring().Postpone(&recv_op_, result, flags);
+  }
+  TakeRecv(result, flags);
+}
+
+void UringSocket::TakeRecv(int result, uint32_t flags) {
   recv_armed_ = (flags & IORING_CQE_F_MORE) != 0;
   if (!recv_armed_) must_renew_ = false;
   if (recv_into_) {

@@ -48,6 +48,7 @@ class UringSocket final : public Socket {
   void OnCancelled();
   void QueueSend();
   void OnRecvCompletion(int result, uint32_t flags);
+  void TakeRecv(int result, uint32_t flags);
   void OnSendCompletion(int result);
   // What Close or Detach has begun.
   void FinishIfIdle();
@@ -75,6 +76,7 @@ class UringSocket final : public Socket {
   bool recv_armed_ = false;  // the kernel owns recv_op_
   bool recv_into_ = false;   // and the room
   uint8_t singles_ = 0;      // so many receives to come are no multishots
+  uint16_t postponed_ = 0;   // completions of recv_op_, which is armed until the last one's turn
   bool recv_ended_ = false;  // OnRecvEnd was called
   bool peer_ended_ = false;  // its side, or all of it: a receive that is begun will come to the end
   bool shutdown_told_ = false;
@@ -83,9 +85,9 @@ class UringSocket final : public Socket {
   bool cancel_armed_ = false;
   bool hangup_armed_ = false;
   bool send_armed_ = false;  // the kernel owns send_op_ and the bytes
-  bool closing_ = false;
-  bool detaching_ = false;
-  bool closed_ = false;  // or detached
+  bool closing_ : 1 = false;
+  bool detaching_ : 1 = false;
+  bool closed_ : 1 = false;  // or detached
 };
 
 }  // namespace helio

@@ -32,12 +32,17 @@ std::unique_ptr<UringProactor> UringProactor::TryCreate(const Options& options, 
 }
 
 UringProactor::UringProactor(const Options& options)
-    : Proactor(options), wake_op_([](UringOp* op, int result, uint32_t flags) {
+    : Proactor(options),
+      wake_op_([](UringOp* op, int result, uint32_t flags) {
         UringProactor* self = static_cast<WakeOp*>(op)->proactor;
         // The poll is edge triggered and the eventfd is never read: each write is one more edge.
         if ((flags & IORING_CQE_F_MORE) == 0 && result != -ECANCELED) self->ArmWakePoll();
+      }),
+      postponed_hook_([](LoopHook* hook) {
+        UringProactor* self = static_cast<PostponedHook*>(hook)->proactor;
+        if (!self->postponed_.empty()) self->AtIterationEnd(hook);
       }) {
-  wake_op_.proactor = this;
+  wake_op_.proactor = postponed_hook_.proactor = this;
 }
 
 std::string UringProactor::Init() {
@@ -187,7 +192,31 @@ void UringProactor::Poll(uint64_t timeout_ns) {
   CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EBUSY ||
         result == -EAGAIN)
       << "io_uring_enter: " << strerror(-result);
+  turn_op_ = nullptr;
+  if (!postponed_.empty()) [[unlikely]]
+    RunPostponed();
   RunCompletions();
+}
+
+void UringProactor::Postpone(UringOp* receive, int result, uint32_t flags) {
+  postponed_.push_back({receive, result, flags | kPostponed});
+  AtIterationEnd(&postponed_hook_);
+}
+
+bool UringProactor::IsTimeLeft() {
+  const int64_t now = CycleClock::Now();
+  if (turn_ == kSurelyInTurn) turn_end_ = now + turn_cycles_;
+  return now < turn_end_;
+}
+
+// One turn for all of them.
+void UringProactor::RunPostponed() {
+  const int64_t end = CycleClock::Now() + turn_cycles_;
+  do {
+    const Completion completion = postponed_.front();
+    postponed_.pop_front();
+    completion.op->complete(completion.op, completion.result, completion.flags);
+  } while (!postponed_.empty() && CycleClock::Now() < end);
 }
 
 void UringProactor::RunCompletions() {

@@ -9,10 +9,12 @@
 
 #include <liburing.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "helio/base/cycle_clock.h"
 #include "helio/proactor/proactor.h"
 
 namespace helio {
@@ -52,6 +54,23 @@ class UringProactor final : public Proactor {
 
   const char* buffer(uint32_t id) const { return buffers_ + static_cast<size_t>(id) * kBufferSize; }
   void ReturnBuffer(uint32_t id);
+
+  // Turns. A receive that gets one buffer after the other, as of a long pipeline, would have the
+  // thread for itself for as long as the data of all its buffers takes. Once it has used its turn
+  // the socket postpones the others, and they are completed again in later iterations, with
+  // kPostponed among their flags, in the order in which they came.
+  static constexpr uint32_t kPostponed = 1u << 15;  // the kernel has no such flag
+  // Of a completion of `receive`, none of which is postponed: may it be taken at once?
+  bool IsInTurn(const UringOp* receive) {
+    if (receive != turn_op_) {
+      turn_op_ = receive;
+      turn_ = 0;
+    }
+    // Few may have as long as they need: that saves a look at the clock.
+    return ++turn_ < kSurelyInTurn || IsTimeLeft();
+  }
+  void Postpone(UringOp* receive, int result, uint32_t flags);
+
   size_t receive_buffer_bytes() const override { return size_t{kBufferCount} * kBufferSize; }
   size_t ResidentReceiveBuffers() const override;
 
@@ -69,9 +88,23 @@ class UringProactor final : public Proactor {
   // The kernel may say that it wants its completions taken first; then some entries stay queued.
   void TrySubmit();
   void RunCompletions();
+  void RunPostponed();
+  bool IsTimeLeft();
 
   struct WakeOp : UringOp {
     using UringOp::UringOp;
+    UringProactor* proactor = nullptr;
+  };
+
+  static constexpr uint32_t kSurelyInTurn = 4;
+  static constexpr int64_t kTurnNanos = 250'000;
+  struct Completion {
+    UringOp* op;
+    int result;
+    uint32_t flags;
+  };
+  struct PostponedHook : LoopHook {
+    using LoopHook::LoopHook;
     UringProactor* proactor = nullptr;
   };
 
@@ -83,6 +116,12 @@ class UringProactor final : public Proactor {
   io_uring_buf_ring* buffer_ring_ = nullptr;
   size_t buffer_ring_bytes_ = 0;
   char* buffers_ = nullptr;
+  const UringOp* turn_op_ = nullptr;  // whose completions come, one behind the other
+  uint32_t turn_ = 0;                 // so many of them
+  int64_t turn_end_ = 0;              // by CycleClock; set with the last one that is surely in it
+  const int64_t turn_cycles_ = CycleClock::FromNanos(kTurnNanos);
+  std::deque<Completion> postponed_;  // at most kBufferCount, and one without a buffer per receive
+  PostponedHook postponed_hook_;      // queued as long as there are some: the loop must not sleep
 };
 
 }  // namespace helio

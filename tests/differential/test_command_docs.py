@@ -3,6 +3,8 @@
 
 import pytest
 
+from harness.server import only_dragonfly
+
 # They take arguments that no form can tell: any subcommand, or none that is worth a name.
 WITHOUT = {"debug", "pfselftest", "monitor", "lolwut", "memory|doctor", "latency|doctor"}
 
@@ -58,6 +60,7 @@ def test_arguments_are_those_of_redis_server(both):
             assert got == reference[name].get(b"arguments", []), name
 
 
+@only_dragonfly("it does not have them")
 def test_arguments_of_redis_8_are_told(both):
     arguments = docs(both[0])["set"][b"arguments"]
     condition = next(flat for flat in arguments if b"condition" in flat)
