@@ -144,7 +144,8 @@ def remove_users(connection):
 
 @pytest.fixture
 def server(request, configuration, shared_servers, start_server):
-    """The server under test, with empty databases and no users but "default". With the marker `flags` it is the test's own."""
+    """The server under test, with empty databases and no users but "default". With the marker
+    `flags` it is the test's own."""
     marker = request.node.get_closest_marker("flags")
     if marker is not None:
         yield start_server(**{**configuration_flags(configuration), **marker.kwargs})
