@@ -173,8 +173,8 @@ class CompactValue {
 
   // --- For all ---
 
-  // Memory besides the 16 bytes, exact.
-  size_t HeapBytes() const {
+  // Memory besides the 16 bytes, exact. Inlined by force: a call costs a SET 15 instructions.
+  [[gnu::always_inline]] size_t HeapBytes() const {
     if (is_heap_string()) return has_lent_block() ? LentBlock::Bytes(heap()) : UsableSize(heap());
     return is_string() ? 0 : ObjectBytes();
   }

@@ -81,6 +81,7 @@ void MemoryUse::Settle() {
   metered_bytes_ = used;
   metered_pending_ = pending;
   meter.Add(change, pending_change);
+  server_.huge_pages.OnUsed(meter.used());
 }
 
 }  // namespace dfly

@@ -77,6 +77,7 @@ ServerState::ServerState(ServerOptions its_options)
       start_time_ms(helio::UnixMillis()),
       run_id(RandomId()),
       memory(&settings.maxmemory, options.threads),
+      huge_pages(options.huge_pages),
       scripts(options.default_lua_flags, options.lua_auto_async),
       functions(options.default_lua_flags, options.lua_auto_async),
       upgrade(std::make_unique<Upgrade>()),

@@ -14,6 +14,7 @@
 #include "engine/keyspace/access_clock.h"
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor_pool.h"
+#include "server/base/huge_page_care.h"
 #include "server/clients/http_frontend.h"
 #include "server/clients/memcached_rows.h"
 #include "server/meters/memory_meter.h"
@@ -162,6 +163,7 @@ struct ServerState {
   const std::string run_id;  // 40 hexadecimal digits
   Settings settings;
   MemoryMeter memory;
+  HugePageCare huge_pages;
   std::atomic<EvictionPolicy> policy{EvictionPolicy::kNone};  // changed by Server
   ScriptStore scripts;
   FunctionStore functions;

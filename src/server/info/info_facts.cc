@@ -309,6 +309,7 @@ void AddMemory(ServerState& server, InfoFacts* facts) {
   const uint64_t seen_peak = Server::Here().UpdatePeakMemory(facts->used_memory);
   facts->used_memory_peak = std::max(seen_peak, facts->base_memory + server.shards->peak_bytes());
   facts->rss = ReadProcessMemory().rss_bytes;
+  facts->huge_page_bytes = server.huge_pages.bytes();
   facts->maxmemory = server.settings.maxmemory.load(std::memory_order_relaxed);
   facts->maxmemory_policy = PolicyName(server.policy.load(std::memory_order_relaxed));
   facts->cache_mode = server.options.cache_mode;

@@ -201,6 +201,7 @@ struct InfoFacts {
   uint64_t function_memory = 0;  // of their texts
   uint64_t acl_memory = 0;       // of the users of ACLs
   uint64_t rss = 0;
+  uint64_t huge_page_bytes = 0;
   uint64_t over_limit_ms = 0;     // that used_memory was above maxmemory, in all
   uint64_t is_over_limit_ms = 0;  // and is now
   uint64_t system_memory = 0;

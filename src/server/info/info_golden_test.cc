@@ -56,6 +56,7 @@ void FillProcess(InfoFacts* facts) {
   facts->base_memory = 1'000'016;
   facts->data_memory = 55'000'017;
   facts->rss = 111'000'018;
+  facts->huge_page_bytes = 44'040'192;
   facts->over_limit_ms = 1019;
   facts->is_over_limit_ms = 1020;
   facts->system_memory = 16'000'000'021;

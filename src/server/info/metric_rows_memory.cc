@@ -192,6 +192,10 @@ constexpr MetricRow kMemory[] = {
      .help = "Their difference.",
      .value =
          Of<[](const InfoFacts& f) { return Difference(HeapOf(f).resident, HeapOf(f).active); }>},
+    {.info = "huge_page_bytes",
+     .unit = MetricUnit::kBytes,
+     .help = "Of the heaps in pages of 2 MB (`--huge_pages`).",
+     .value = Of<&InfoFacts::huge_page_bytes>},
     {.info = "rss_overhead_ratio",
      .unit = MetricUnit::kRatio,
      .help = "`used_memory_rss` / `allocator_resident`.",

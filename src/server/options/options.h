@@ -256,6 +256,7 @@ struct ServerOptions {
   uint64_t audit_buffer_limit = 0;
   std::string log_format;  // for CONFIG GET; main sets it
   bool is_daemon = false;  // for CONFIG GET
+  bool huge_pages = false;
   StopRule on_sigint;
   StopRule on_sigterm;
   uint64_t shutdown_timeout_s = 0;         // how long the end waits for locks, and for what hangs

@@ -301,6 +301,17 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::defrag_cycle_percent>,
      .live = kStoreLive<&Settings::defrag_cycle_percent, &Options::defrag_cycle_percent>,
      .help = "It takes so many percent of a thread's time, at most, while it runs."},
+    {.name = "huge_pages",
+     .topic = kData,
+     .kind = kBool,
+     .initial = "yes",
+     .how = kAtStart,
+     .slot = kSlot<&Options::huge_pages>,
+     .brief = "put memory that is in use in huge pages",
+     .help = "Memory that is in use, 2 MB of it in a row, becomes one page of the machine, in the "
+             "background, once 32 MB are used: look-ups in large tables are faster. The process "
+             "does not grow. What is freed in such a page goes to other processes when the machine "
+             "needs it. Needs Linux 6.1 or later; without effect before."},
     {.name = "databases",
      .flag = "dbnum",
      .topic = kData,
