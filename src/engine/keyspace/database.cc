@@ -23,10 +23,12 @@ KeyEvent MembersExpired(ValueType type) {
 
 }  // namespace
 
-Database::Database(int index, ChangeListener* listener)
+Database::Database(int index, ChangeListener* listener, const EvictionRules& rules)
     : born_(births.fetch_add(1, std::memory_order_relaxed) * kLayoutsMax),
       index_(index),
-      listener_(listener) {}
+      listener_(listener) {
+  access_clock_.set_rules(rules);
+}
 
 bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   Table::Iterator it = table_.Find(probe);

@@ -202,6 +202,7 @@ class ShardContext {
     CompactValue value;
     std::optional<int64_t> deadline_ms;
     bool is_sticky = false;
+    int db_index = -1;  // where the value had its access clock; -1: where it is put
   };
   // When the keyspace hears of an event.
   enum class Telling : uint8_t { kNow, kLater };  // kLater: by AlsoHappened
@@ -237,8 +238,9 @@ class ShardContext {
   // database 0.
   void SetMemcachedItem(std::string_view key, const MemcachedItem& item);
   std::optional<bool> IsSticky(std::string_view key) const;
-  // What eviction goes by; see AccessClock, also for what the policy has to be.
-  AccessClock& access_clock() const { return shard_.access_clock(); }
+  // What eviction goes by in this database; see AccessClock, also for what the policy has to be.
+  AccessClock& access_clock() { return database().access_clock(); }
+  EvictionRules eviction_rules() const { return shard_.live().eviction().Of(db_index_); }
   std::optional<uint32_t> IdleSeconds(std::string_view key) const;
   std::optional<uint8_t> Frequency(std::string_view key) const;
 
@@ -336,7 +338,7 @@ class ShardContext {
   Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();                           // made if need be
   void Touch(CompactValue& value) {
-    if (!no_touch_) access_clock().Touch(value, noted_ms());
+    if (!no_touch_) database_->access_clock().Touch(value, noted_ms());
   }
   template <typename Handle>
   Handle HandleOf(Iterator it) const;

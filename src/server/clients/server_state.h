@@ -162,7 +162,6 @@ struct ServerState {
   const std::string run_id;  // 40 hexadecimal digits
   Settings settings;
   MemoryMeter memory;
-  std::atomic<EvictionPolicy> policy{EvictionPolicy::kNone};  // changed by Server
   ScriptStore scripts;
   FunctionStore functions;
   const std::unique_ptr<Upgrade> upgrade;  // of scripts that lock more than they have

@@ -19,6 +19,7 @@
 #include "server/acl/acl_store.h"
 #include "server/base/error_names.h"
 #include "server/base/machine.h"
+#include "server/care/shard_care.h"
 #include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -310,7 +311,9 @@ void AddMemory(ServerState& server, InfoFacts* facts) {
   facts->used_memory_peak = std::max(seen_peak, facts->base_memory + server.shards->peak_bytes());
   facts->rss = ReadProcessMemory().rss_bytes;
   facts->maxmemory = server.settings.maxmemory.load(std::memory_order_relaxed);
-  facts->maxmemory_policy = PolicyName(server.policy.load(std::memory_order_relaxed));
+  const EvictionSettings& eviction = ShardCare::Here().eviction();
+  facts->maxmemory_policy = PolicyName(eviction.rules.policy);
+  facts->maxmemory_policy_db = PolicyList(eviction.db_policies, '=', ',');
   facts->cache_mode = server.options.cache_mode;
   facts->system_memory = server.options.system_memory_bytes;
   const uint64_t now_ns = helio::MonotonicNanos();
