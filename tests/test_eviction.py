@@ -602,7 +602,7 @@ def test_a_cache_gives_and_a_queue_does_not(own):
 
 @only_dragonfly("maxmemory-policy-db is ours")
 def test_all_shards_make_room_for_a_queue_that_is_in_one(start_server):
-    """Its own shard has nothing that may go. The others have, and nothing is refused."""
+    """What its own shard may evict is not enough. So the others give, too, and nothing is refused."""
     server = start_server(proactor_threads=4)
     with server.connect() as c, server.connect() as queue:
         assert queue.do("SELECT 5") == OK
@@ -612,11 +612,8 @@ def test_all_shards_make_room_for_a_queue_that_is_in_one(start_server):
         for i in range(8_000):
             assert queue.call("RPUSH", "{one}queue", f"{i:0500}") == i + 1
         settled(c, limit)
-        assert c.do("DBSIZE") < before - 5_000
-        by_shard = [c.do(f"DEBUG SHARD cache{i}") for i in range(40_000) if i % 40 == 0]
-        there = [c.do(f"EXISTS cache{i}") for i in range(40_000) if i % 40 == 0]
-        kept = [sum(t for t, s in zip(there, by_shard) if s == shard) for shard in range(4)]
-        assert min(kept) > max(kept) / 3, kept
+        # More than any one of them had.
+        assert c.do("DBSIZE") < before - 11_000
 
 
 @only_dragonfly("maxmemory-policy-db is ours")

@@ -156,9 +156,11 @@ class ShardContext {
   Shard& shard() { return shard_; }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
-  // The same, but that of a command at whose clock nothing is due (0) is the real one: for times
-  // that are noted.
-  int64_t noted_ms() const { return now_ms_ != 0 ? now_ms_ : helio::UnixMillis(); }
+  // The command does again what another server has done, from its log or as its replica. At its
+  // clock, which is 0, nothing is due. It refuses nothing: the limits of the other may be others.
+  bool is_replayed() const { return now_ms_ == 0; }
+  // now_ms(), but the real time for a command that is replayed: for times that are noted.
+  int64_t noted_ms() const { return is_replayed() ? helio::UnixMillis() : now_ms_; }
   size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
   uint64_t HashOf(std::string_view key) const {
     if (IsHashed(key) && key.data() != nullptr) return hash_;

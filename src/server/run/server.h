@@ -141,6 +141,7 @@ class Server final : public SettingHost {
 
   std::string OpenListeners();
   // On proactor 0. Suspends.
+  void ReloadTls();
   void AwaitTlsReload();
   // If replicaof says so. On proactor 0.
   std::string LoadLog(LoadProgress* progress);

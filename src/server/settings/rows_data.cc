@@ -432,6 +432,17 @@ constexpr SettingRow kRows[] = {
      .help =
          "How many messages of each idempotent producer a stream remembers, the newest ones; as "
          "stream-idmp-duration. Each takes about 150 bytes besides its name."},
+    {.name = "stream_idmp_producers_max",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "10000",
+     .min = 1,
+     .max = 1'000'000,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::stream, &StreamLimit::producers_max>,
+     .apply = ApplyValueSizes,
+     .help = "Of how many idempotent producers a stream remembers messages. When one more comes, "
+             "the one that has sent nothing for the longest time is forgotten: what it sends again "
+             "is another entry."},
     {.name = "stream-node-max-bytes",
      .topic = kData,
      .kind = kMemory,
