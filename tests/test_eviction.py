@@ -563,6 +563,20 @@ def test_buffers_count(own):
         wait_until(lambda: c.do("SET k v") == OK, what="their end")
 
 
+def test_what_is_loaded_is_as_new(own):
+    with own.connect() as c:
+        for policy in ("allkeys-lru", "volatile-lfu"):
+            c.call("CONFIG", "SET", "maxmemory-policy", policy)
+            assert fill(c, "k", 100) == 0
+            c.call("RPUSH", "list", *range(1_000))
+            assert c.do("DEBUG RELOAD") == OK
+            for key in ("k7", "list"):
+                if policy == "allkeys-lru":
+                    assert c.call("OBJECT", "IDLETIME", key) < 60
+                else:
+                    assert c.call("OBJECT", "FREQ", key) == 5
+
+
 # --- A policy for each database ---
 
 
@@ -602,7 +616,7 @@ def test_a_cache_gives_and_a_queue_does_not(own):
 
 @only_dragonfly("maxmemory-policy-db is ours")
 def test_all_shards_make_room_for_a_queue_that_is_in_one(start_server):
-    """What its own shard may evict is not enough. So the others give, too, and nothing is refused."""
+    """What its own shard may evict is not enough: the others give, too, and nothing is refused."""
     server = start_server(proactor_threads=4)
     with server.connect() as c, server.connect() as queue:
         assert queue.do("SELECT 5") == OK

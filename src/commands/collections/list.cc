@@ -498,6 +498,7 @@ constexpr BlockingForm kBLMPop = {.parse = ParseBLMPop,
                                   .take = TakeMany,
                                   .reply_nothing = [](ReplySink& reply) { reply.NullArray(); },
                                   .take_across = nullptr};
+
 // --- The type ---
 
 void RegisterListType() {

@@ -79,12 +79,13 @@ bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_
 }
 
 bool Database::Load(const KeyProbe& probe, CompactValue value, std::optional<int64_t> deadline_ms,
-                    bool is_sticky) {
+                    bool is_sticky, int64_t now_ms) {
   const auto [it, is_new] = table_.FindOrInsert(probe);
   if (!is_new) return false;
   it->value = std::move(value);
   it->key.set_flag(CompactKey::kCutParity, cut_parity_);
   it->key.set_flag(CompactKey::kSticky, is_sticky);
+  access_clock_.Start(it->value, now_ms);
   AccountValue(0, it->value.HeapBytes());
   SyncMembers(*it);
   if (deadline_ms) SetDeadline(*it, probe, *deadline_ms);

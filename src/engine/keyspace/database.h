@@ -142,9 +142,9 @@ class Database {
     table_.Reserve(keys);
     expiry_.Reserve(deadlines);
   }
-  // A key that comes from a snapshot. False: it is there already.
+  // A key that comes from a snapshot; to eviction it is new. False: it is there already.
   [[nodiscard]] bool Load(const KeyProbe& probe, CompactValue value,
-                          std::optional<int64_t> deadline_ms, bool is_sticky);
+                          std::optional<int64_t> deadline_ms, bool is_sticky, int64_t now_ms);
   // Removes a key and its deadline. `probe` must not be the table's own memory.
   void Remove(Table::Iterator it, const KeyProbe& probe);
 

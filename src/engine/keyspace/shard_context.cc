@@ -277,7 +277,7 @@ void ShardContext::CopySome(std::string_view key, std::optional<Detached>* copy,
   Detached& detached = *copy ? **copy : copy->emplace();
   it->value.CloneSome(&detached.value, cursor);
   if (*cursor != 0) return;
-  database_->access_clock().Start(detached.value, now_ms_);
+  database_->access_clock().Start(detached.value, noted_ms());
   detached.deadline_ms = database_->Deadline(*it, probe);
   detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
   detached.db_index = db_index_;
@@ -296,7 +296,7 @@ void ShardContext::Put(std::string_view key, Detached detached, KeyEvent event, 
   it->value = std::move(detached.value);  // what was there goes with `detached`
   if (detached.db_index >= 0 && detached.db_index != db_index_) {
     const EvictionRules its = shard_.live().eviction().Of(detached.db_index);
-    if (!access_clock().rules().ReadsClockAs(its)) access_clock().Start(it->value, now_ms_);
+    if (!access_clock().rules().ReadsClockAs(its)) access_clock().Start(it->value, noted_ms());
   }
   database_->AccountValue(bytes_before, it->value.HeapBytes());
   database_->SyncMembers(*it);
