@@ -101,7 +101,22 @@ def test_what_exec_and_scripts_run(audited):
         assert c.pipeline([("MULTI",), ("SET", "k", "v"), ("FLUSHALL",), ("EXEC",)])[3] == [OK, OK]
         assert audited.wait_for(command=["FLUSHALL"])["user"] == "default"
         assert c.call("EVAL", "return redis.call('FLUSHDB')", 0) == OK
-        assert audited.wait_for(command=["FLUSHDB"])["result"] == "ok"
+        line = audited.wait_for(command=["FLUSHDB"])
+        assert (line["result"], line["user"], line["from"]) == ("ok", "default", "script")
+        assert c.call("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "-config", "~*") == OK
+        c.call("CLIENT", "SETNAME", "cleaner")
+        for user in ("alice", "default"):
+            if user == "alice":
+                assert c.call("AUTH", user, "x") == OK
+                assert c.call("EVAL", "return redis.call('FLUSHALL')", 0) == OK
+            else:
+                assert c.call("ACL", "SETUSER", "root", "on", "nopass", "+@all", "~*", "&*") == OK
+                assert c.call("AUTH", "root", "x") == OK
+                assert c.call("EVAL", "#!lua\nreturn redis.call('FLUSHALL', 'SYNC')", 0) == OK
+        line = audited.wait_for(command=["FLUSHALL"], user="alice")
+        assert line["from"] == "script" and "name=cleaner" in line["client"]
+        line = audited.wait_for(command=["FLUSHALL", "SYNC"])
+        assert (line["user"], line["from"]) == ("root", "script")
 
 
 def test_logins(audited):

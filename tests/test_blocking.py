@@ -186,6 +186,11 @@ ZSET_OPERATIONS = {
 }
 
 
+BLMOVEM = {} if REFERENCE else {  # it came with 8.10; see test_list_moves.py
+    "BLMOVEM": ("BLMOVEM {k} {k}t LEFT LEFT 0 EXACTLY 1 BULK", lambda e: [e]),
+}
+
+
 def waiters(far):
     """name -> a command that waits for {k}, and its reply for an element."""
     pair = lambda e: [KEY.encode(), e]  # noqa: E731
@@ -205,6 +210,7 @@ def waiters(far):
         "BLMOVE to another": (f"BLMOVE {KEY} {far[0]} RIGHT LEFT 0", lambda e: e),
         "BRPOPLPUSH in a shard": ("BRPOPLPUSH {k} {k}t 0", lambda e: e),
         "BRPOPLPUSH to another": (f"BRPOPLPUSH {KEY} {far[1]} 0", lambda e: e),
+        **BLMOVEM,
     }
 
 
@@ -641,6 +647,7 @@ def test_nothing_is_taken_for_a_client_that_is_gone(server, r, end):
         f"BLPOP {far[0]} k {far[1]} 0",
         "BLMOVE k {k}t LEFT LEFT 0",
         f"BLMOVE k {far[0]} LEFT LEFT 0",
+        *[line.replace("{k}", "k", 1) for line, _ in BLMOVEM.values()],
     ):
         with server.connect() as c, server.connect() as next_one:
             c.id = c.call("CLIENT", "ID")

@@ -46,6 +46,7 @@ ONLY_OURS = {
     **{name: "came with 8.2" for name in ("xackdel", "xdelex")},
     "xcfgset": "came with 8.6",
     **{name: "came with 8.8" for name in ("xidmprecord", "xnack")},
+    **{name: "came with 8.10" for name in ("lmovem", "blmovem")},
     **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
     **{name: "a command of Dragonfly's" for name in ("saddex", "fieldexpire", "fieldttl")},
     "fieldpexpireat": "FIELDEXPIRE at a time that is the same whenever it runs",

@@ -197,6 +197,32 @@ def test_config_rewrite(run, tmp_path):
         assert "Rewriting config file: No such file" in c.raw("CONFIG", "REWRITE").decode()
 
 
+def test_policies_of_databases(run, tmp_path):
+    path = tmp_path / "redis.conf"
+    path.write_text("maxmemory-policy-db 5 noeviction\ndatabases 20\n"
+                    "maxmemory-policy-db 0 volatile-ttl 19 allkeys-lru\n")
+    server = run("redis.conf", "--port", "PORT")
+    assert server.config("maxmemory-policy-db") == "0 volatile-ttl 5 noeviction 19 allkeys-lru"
+    with server.connect() as c:
+        name = "maxmemory-policy-db"
+        assert c.call("CONFIG", "SET", name, "2 noeviction 3 allkeys-lrm") == OK
+        assert c.call("CONFIG", "REWRITE") == OK
+    lines = [line for line in path.read_text().splitlines() if "policy-db" in line]
+    assert lines == ["maxmemory-policy-db 2 noeviction 3 allkeys-lrm"]
+    assert server.stop() == 0
+    again = run("redis.conf", "--port", "PORT")
+    assert again.config("maxmemory-policy-db") == "2 noeviction 3 allkeys-lrm"
+    with again.connect() as c:
+        assert c.call("CONFIG", "SET", "maxmemory-policy-db", "") == OK
+        assert c.call("CONFIG", "REWRITE") == OK
+    assert "policy-db" not in path.read_text()
+    assert again.stop() == 0
+    path.write_text("maxmemory-policy-db 16 noeviction\n")
+    refused = run("redis.conf", "--port", "PORT")
+    assert refused.process.wait(60) == 1
+    assert "--maxmemory_policy_db: '16' is no database: there are 0 to 15" in refused.log()
+
+
 def test_config_rewrite_keeps_the_primary(run, tmp_path):
     """As Sentinel does it, in one transaction that also kills clients."""
     path = tmp_path / "redis.conf"

@@ -561,3 +561,163 @@ def test_buffers_count(own):
         for _ in range(8):
             slow.read()
         wait_until(lambda: c.do("SET k v") == OK, what="their end")
+
+
+def test_what_is_loaded_is_as_new(own):
+    with own.connect() as c:
+        for policy in ("allkeys-lru", "volatile-lfu"):
+            c.call("CONFIG", "SET", "maxmemory-policy", policy)
+            assert fill(c, "k", 100) == 0
+            c.call("RPUSH", "list", *range(1_000))
+            assert c.do("DEBUG RELOAD") == OK
+            for key in ("k7", "list"):
+                if policy == "allkeys-lru":
+                    assert c.call("OBJECT", "IDLETIME", key) < 60
+                else:
+                    assert c.call("OBJECT", "FREQ", key) == 5
+
+
+# --- A policy for each database ---
+
+
+def limit_by_db(c, extra_bytes, policies):
+    assert c.call("CONFIG", "SET", "maxmemory-policy-db", policies) == OK
+    limit = used(c) + extra_bytes
+    assert c.call("CONFIG", "SET", "maxmemory", limit) == OK
+    return limit
+
+
+def dbsize(c, db):
+    assert c.call("SELECT", db) == OK
+    return c.do("DBSIZE")
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+def test_a_cache_gives_and_a_queue_does_not(own):
+    """The queue grows at the cost of the cache, until that is empty; then it is refused."""
+    with own.connect() as c, own.connect() as queue:
+        assert queue.do("SELECT 5") == OK
+        limit_by_db(c, 4 * MB, "0 allkeys-lru")
+        assert c.do("CONFIG GET maxmemory-policy")[1] == b"noeviction"
+        assert fill(c, "cache", 20_000, batch=100) == 0
+        assert 3_000 < c.do("DBSIZE") < 19_000
+        assert fill(queue, "job", 2_000, batch=100) == 0
+        assert queue.do("DBSIZE") == 2_000
+        refused = fill(queue, "more", 30_000, batch=100)
+        assert queue.do("DBSIZE") == 32_000 - refused
+        assert refused > 1_000
+        assert left(queue, "job", 2_000) == 2_000
+        # Nothing is left that may go. What the queue gives up, the cache may have again.
+        assert c.do("SET cached v") == OOM
+        assert c.do("DBSIZE") == 0
+        assert queue.call("DEL", *[f"job{i}" for i in range(2_000)]) == 2_000
+        wait_until(lambda: c.do("SET cached v") == OK, what="room")
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+def test_all_shards_make_room_for_a_queue_that_is_in_one(start_server):
+    """What its own shard may evict is not enough: the others give, too, and nothing is refused."""
+    server = start_server(proactor_threads=4)
+    with server.connect() as c, server.connect() as queue:
+        assert queue.do("SELECT 5") == OK
+        assert fill(c, "cache", 40_000) == 0
+        before = c.do("DBSIZE")
+        limit = limit_by_db(c, 0, "0 allkeys-lru")
+        for i in range(8_000):
+            assert queue.call("RPUSH", "{one}queue", f"{i:0500}") == i + 1
+        settled(c, limit)
+        # More than any one of them had.
+        assert c.do("DBSIZE") < before - 11_000
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+@pytest.mark.parametrize("policy", ["allkeys-lfu", "volatile-ttl", "volatile-lru", "allkeys-lrm"])
+def test_each_database_goes_by_its_own_policy(own, policy):
+    with own.connect() as c:
+        limit_by_db(c, 3 * MB, f"3 {policy}")
+        assert c.do("SELECT 3") == OK
+        assert fill(c, "k", 20_000, "EX", "10000", batch=100) == 0
+        assert evicted(c) > 1_000
+        lasting = fill(c, "lasting", 20_000, batch=100)
+        assert (lasting > 0) == policy.startswith("volatile"), lasting
+        reply = c.do("OBJECT FREQ lasting0"), c.do("OBJECT IDLETIME lasting0")
+        assert c.do("SELECT 0") == OK
+        c.do("CONFIG SET maxmemory 0")
+        c.do("SET k v")
+        assert c.do("OBJECT FREQ k") == NOT_LFU
+        assert isinstance(c.do("OBJECT IDLETIME k"), int)
+        if "lfu" in policy:
+            assert reply[1] in (IS_LFU, None)
+        else:
+            assert reply[0] in (NOT_LFU, None)
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+def test_a_policy_of_a_database_in_config_and_info(own):
+    with own.connect() as c:
+        name = "maxmemory-policy-db"
+        assert c.do(f"CONFIG GET {name}") == [name.encode(), b""]
+        assert c.info("memory")["maxmemory_policy_db"] == ""
+        assert c.call("CONFIG", "SET", name, " 5  NoEviction\t0 allkeys-LRU ") == OK
+        kept = [name.encode(), b"0 allkeys-lru 5 noeviction"]
+        assert c.do(f"CONFIG GET {name}") == kept
+        assert c.info("memory")["maxmemory_policy_db"] == "0=allkeys-lru,5=noeviction"
+        for bad, why in [
+            ("5", "must be pairs of a database and a policy"),
+            ("0 allkeys-lru 5", "must be pairs of a database and a policy"),
+            ("16 noeviction", "'16' is no database: there are 0 to 15"),
+            ("-1 noeviction", "'-1' is no database: there are 0 to 15"),
+            ("x noeviction", "'x' is no database: there are 0 to 15"),
+            ("99999999999999999999 noeviction",
+             "'99999999999999999999' is no database: there are 0 to 15"),
+            ("0 lru", "'lru' is no policy"),
+            ("0 noeviction 0 allkeys-lru", "database 0 is named twice"),
+        ]:
+            assert c.call("CONFIG", "SET", name, bad) == Error(
+                f"ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+            )
+            assert c.do(f"CONFIG GET {name}") == kept
+        # A new value replaces the old one.
+        assert c.call("CONFIG", "SET", name, "7 volatile-ttl") == OK
+        assert c.do(f"CONFIG GET {name}")[1] == b"7 volatile-ttl"
+        assert c.call("CONFIG", "SET", name, "") == OK
+        assert c.do(f"CONFIG GET {name}")[1] == b""
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+def test_a_queue_beside_cache_mode(start_server):
+    server = start_server(proactor_threads=2, cache_mode="true", maxmemory="100mb",
+                          maxmemory_policy_db="1 noeviction 2 allkeys-lfu")
+    with server.connect() as c, server.connect() as queue:
+        assert queue.do("SELECT 1") == OK
+        limit = used(c) + 6 * MB
+        c.call("CONFIG", "SET", "maxmemory", limit)
+        assert fill(queue, "job", 5_000, batch=100) == 0
+        assert fill(c, "cache", 40_000, batch=100) == 0
+        assert left(queue, "job", 5_000) == 5_000
+        assert evicted(c) > 5_000
+        c.do("SET k v")
+        assert isinstance(c.do("OBJECT FREQ k"), int)
+        queue.do("SET k v")
+        assert queue.do("OBJECT FREQ k") == NOT_LFU
+
+
+@only_dragonfly("maxmemory-policy-db is ours")
+def test_the_policy_belongs_to_the_number_of_a_database(own):
+    with own.connect() as c:
+        c.call("CONFIG", "SET", "maxmemory-policy-db", "0 allkeys-lru 1 allkeys-lfu")
+        c.do("SET k v")
+        assert c.do("SWAPDB 0 1") == OK
+        c.do("SET k2 v")
+        assert c.do("OBJECT FREQ k2") == NOT_LFU
+        assert c.do("SELECT 1") == OK
+        assert isinstance(c.do("OBJECT FREQ k"), int)
+        # A key that moves begins to be counted anew.
+        assert c.do("SET moved v") == OK
+        for db, reply in [(0, NOT_LFU), (1, 5), (2, NOT_LFU)]:
+            c.do(f"MOVE moved {db}")
+            assert c.do(f"SELECT {db}") == OK
+            assert c.do("OBJECT FREQ moved") == reply
+            assert isinstance(c.do("OBJECT IDLETIME moved"), Error if reply == 5 else int)
+            if reply != 5:
+                assert c.do("OBJECT IDLETIME moved") < 60

@@ -91,6 +91,27 @@ def test_settings_are_the_limits_of_new_streams(server, r):
         r.do("CONFIG SET stream-idmp-duration 100 stream-idmp-maxsize 100")
 
 
+def test_of_too_many_producers_the_silent_one_is_forgotten(start_server):
+    server = start_server(proactor_threads=2, stream_idmp_producers_max=3)
+    with server.connect() as c:
+        def add(producer, message):
+            return c.call("XADD", "s", "IDMP", producer, message, "*", "f", "v")
+
+        first = {name: add(name, "1") for name in "abc"}
+        assert add("a", "2") != first["a"]
+        add("d", "1")
+        assert counts(c)[:2] == [3, 4]
+        assert add("a", "1") == first["a"] and add("c", "1") == first["c"]
+        assert add("b", "1") != first["b"]  # it takes the place of c
+        assert counts(c)[:2] == [3, 4]
+        assert add("a", "1") == first["a"] and add("c", "1") != first["c"]
+        assert c.call("CONFIG", "SET", "stream_idmp_producers_max", "1") == OK
+        add("e", "1")
+        assert counts(c)[:2] == [1, 1]
+        for bad in ("0", "1000001", "x"):
+            assert isinstance(c.call("CONFIG", "SET", "stream_idmp_producers_max", bad), Error)
+
+
 def test_a_message_is_forgotten_after_its_time(server, r):
     r.do("XADD s IDMP p 1 * a b")
     r.do("XCFGSET s IDMP-DURATION 1")

@@ -8,6 +8,7 @@
 
 #include "core/table/compact_key.h"
 #include "core/text/byte_stream.h"
+#include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "storage/entry_reader.h"
@@ -52,6 +53,7 @@ std::string LoadBatch::LoadInto(DatabaseSet& databases, const RdbLimits& limits,
   };
   auto made = made_.begin();
   uint64_t loaded = 0;
+  const int64_t now_ms = helio::UnixMillis();
   for (const Entry& entry : entries_) {
     const std::string_view key = take(entry.key_size);
     ViewSource bytes(take(entry.value_size));
@@ -76,7 +78,7 @@ std::string LoadBatch::LoadInto(DatabaseSet& databases, const RdbLimits& limits,
     }
     if (!databases.Make(entry.db_index)
              .Load(KeyProbe(key, entry.hash), std::move(value), entry.facts.deadline_ms,
-                   entry.facts.is_sticky)) {
+                   entry.facts.is_sticky, now_ms)) {
       error = KeyTwiceError(key);
       break;
     }

@@ -175,8 +175,9 @@ class SnapshotLoader::StreamLoader {
       if (is_due) return LeaveOut();
       if (is_next_here) {
         DatabaseSet& databases = loader_.TargetOf(shards_.local(id));
-        const bool is_new = databases.Make(db_index).Load(KeyProbe(key, hash), std::move(made),
-                                                          facts.deadline_ms, facts.is_sticky);
+        const bool is_new =
+            databases.Make(db_index).Load(KeyProbe(key, hash), std::move(made), facts.deadline_ms,
+                                          facts.is_sticky, loader_.now_ms_);
         if (db_index == 0 && !facts.memcached.is_default()) {
           databases.memcached().Put(key, facts.memcached);
         }

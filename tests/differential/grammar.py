@@ -39,15 +39,15 @@ class Choice:
 
 
 class Grammar:
-    def __init__(self, rng, families=None):
+    def __init__(self, rng, families=None, modules=FAMILIES):
         """`families`: names of modules in grammars/; without, all of them."""
         self.rng = rng
-        chosen = [f for name, f in FAMILIES.items() if not families or name in families]
+        chosen = [f for name, f in modules.items() if not families or name in families]
         self.families = Choice([(f.WEIGHT, f) for f in chosen])
         self.commands = {f: Choice(f.COMMANDS) for f in chosen}
         self.verbatims = {f: Choice(f.VERBATIM) for f in chosen if getattr(f, "VERBATIM", None)}
-        self.excluded = [test for f in FAMILIES.values() for test in getattr(f, "EXCLUDED", [])]
-        self.befores = [f.before for f in FAMILIES.values() if hasattr(f, "before")]
+        self.excluded = [test for f in modules.values() for test in getattr(f, "EXCLUDED", [])]
+        self.befores = [f.before for f in modules.values() if hasattr(f, "before")]
         self.pools = [f.KEY for f in chosen if getattr(f, "KEY", None)]
 
     # Whole commands.

@@ -65,9 +65,9 @@ class Pair:
         return agree(command, ours, reference)
 
 
-def differs(servers, resp3, commands, depth):
+def differs(servers, resp3, commands, depth, make=Pair):
     """The shortest beginning of `commands` after which the servers differ, or None."""
-    with Pair(servers, resp3) as pair:
+    with make(servers, resp3) as pair:
         for at in range(0, len(commands), depth):
             found = pair.first_difference(commands[at : at + depth])
             if found:
@@ -75,7 +75,9 @@ def differs(servers, resp3, commands, depth):
     return None
 
 
-def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, budget_s=40):
+def shortest(
+    servers, resp3, commands, allows=lambda command: True, depth=50, budget_s=40, make=Pair
+):
     """A sequence, as short as the time allows, whose last command is answered differently: the last
     one of `commands`, or a shorter form of it that the grammar `allows`.
 
@@ -89,7 +91,7 @@ def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, bu
     def attempt(candidate):
         if time.monotonic() > deadline:
             return None
-        found = differs(servers, resp3, candidate, depth)
+        found = differs(servers, resp3, candidate, depth, make)
         # Less may differ in another way, even in one that is meant.
         is_same = found and found[-1][0].upper() == name and allows(found[-1])
         return found if is_same else None
@@ -138,11 +140,11 @@ def without_arguments(commands, attempt):
     return commands
 
 
-def report(servers, resp3, commands, allows=lambda command: True):
+def report(servers, resp3, commands, allows=lambda command: True, make=Pair):
     """For a failure: the shortest sequence and what each server answered last."""
-    commands = shortest(servers, resp3, commands, allows)
+    commands = shortest(servers, resp3, commands, allows, make=make)
     found = None
-    with Pair(servers, resp3) as pair:
+    with make(servers, resp3) as pair:
         for command in commands:
             found = pair.first_difference([command]) or found
     lines = [f"RESP{3 if resp3 else 2}, the shortest sequence that differs:"]

@@ -30,7 +30,7 @@ ACL SETUSER v sanitize-payload
 
 COMMANDS = r"""
 HELLO
-CONFIG GET maxmemory*
+CONFIG GET maxmemory-s*
 CONFIG GET save
 CONFIG GET nosuch
 CLIENT TRACKINGINFO

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists: pushing and popping at both ends, access by index, searching, and moving from one list to
-// another. Data: core/types/quick_list.h.
+// Lists: pushing and popping at both ends, access by index, searching. What moves elements from one
+// list to another is in list_moves.cc. Data: core/types/quick_list.h.
 //
 // Redis words and orders its errors in this way and clients match on them, so the order of the
 // checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/collections/list_commands.h"
 #include "commands/table/blocking.h"
 #include "commands/table/command_table.h"
 #include "commands/table/long_reads.h"
@@ -30,35 +31,9 @@ namespace dfly {
 
 namespace {
 
-using End = QuickList::End;
+using End = ListEnd;
 
 constexpr std::string_view kErrElementTooLarge = "ERR Element too large";
-
-QuickList& ListOf(CompactValue& value) { return *static_cast<QuickList*>(value.object()); }
-const QuickList& ListOf(const CompactValue& value) {
-  return *static_cast<const QuickList*>(value.object());
-}
-
-// The list of a key that FindOrCreate gave; a new one gets an empty list, which must be filled.
-QuickList& ListOrNew(ShardContext::WriteHandle& value) {
-  if (value.was_created()) {
-    value->SetObject(ValueType::kList, std::make_unique<QuickList>().release(), 0);
-  }
-  return ListOf(*value);
-}
-
-const BlockLimit& LimitOf(ShardContext& cx) { return cx.shard().list_limit(); }
-
-End Opposite(End end) { return end == End::kFront ? End::kBack : End::kFront; }
-KeyEvent PushEvent(End end) { return end == End::kFront ? KeyEvent::kLPush : KeyEvent::kRPush; }
-KeyEvent PopEvent(End end) { return end == End::kFront ? KeyEvent::kLPop : KeyEvent::kRPop; }
-
-// LEFT or RIGHT.
-std::optional<End> ParseEnd(std::string_view text) {
-  if (IsOption(text, "LEFT")) return End::kFront;
-  if (IsOption(text, "RIGHT")) return End::kBack;
-  return std::nullopt;
-}
 
 // A number whose sign is a direction; its opposite exists, too. Replies the error for others.
 std::optional<int64_t> ParseRank(std::string_view text, ReplySink& reply) {
@@ -109,9 +84,6 @@ void ReplyWithMany(QuickList::Cursor at, size_t count, End towards, ReplySink& r
 
 // --- Both ends ---
 
-std::string_view PopName(End end) { return end == End::kFront ? "LPOP" : "RPOP"; }
-std::string_view EndName(End end) { return end == End::kFront ? "LEFT" : "RIGHT"; }
-
 void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink& reply) {
   auto value =
       only_if_present ? cx.FindMutable(args.key(), ValueType::kList) : ShardContext::WriteHandle();
@@ -122,7 +94,7 @@ void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink&
   if (!only_if_present) value = cx.FindOrCreate(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   QuickList& list = ListOrNew(value);
-  for (std::string_view text : args.rest()) list.Push(end, text, LimitOf(cx));
+  for (std::string_view text : args.rest()) list.Push(end, text, ListLimitOf(cx));
   const size_t size = list.size();
   cx.Changed(args.key(), PushEvent(end), args.rest().size());
   reply.Integer(static_cast<int64_t>(size));
@@ -146,7 +118,7 @@ void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, u
              ReplySink& reply) {
   const size_t popped = std::min<uint64_t>(count, list.size());
   ReplyWithMany(list.At(end), popped, Opposite(end), reply);
-  list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, LimitOf(cx));
+  list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, ListLimitOf(cx));
   cx.Changed(key, PopEvent(end), popped);
   if (cx.wants_effects()) cx.Tell(PopName(end), key, popped);
 }
@@ -170,7 +142,7 @@ void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
     return PopMany(cx, args.key(), list, end, static_cast<uint64_t>(*count), reply);
   }
   ReplyWith(list.At(end), reply);
-  list.Pop(end, LimitOf(cx));
+  list.Pop(end, ListLimitOf(cx));
   cx.Changed(args.key(), PopEvent(end));
 }
 
@@ -190,7 +162,7 @@ std::optional<LMPopOptions> ParseLMPop(Args args, ReplySink& reply) {
   if (!key_count) return std::nullopt;
   if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return Refuse(reply, kErrSyntax);
   const size_t keys_end = 2 + static_cast<size_t>(*key_count);
-  const std::optional<End> end = ParseEnd(args[keys_end]);
+  const std::optional<End> end = ParseListEnd(args[keys_end]);
   if (!end) return Refuse(reply, kErrSyntax);
   std::optional<int64_t> count;
   for (size_t i = keys_end + 1; i < args.size(); i += 2) {
@@ -287,7 +259,7 @@ void LSet(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<size_t> index = IndexIn(list, *number);
   if (!index) return reply.Error(kErrIndexOutOfRange);
   if (args[3].size() > QuickList::kElementMax) return reply.Error(kErrElementTooLarge);
-  list.Replace(list.At(*index), args[3], LimitOf(cx));
+  list.Replace(list.At(*index), args[3], ListLimitOf(cx));
   cx.Changed(args.key(), KeyEvent::kLSet);
   reply.Ok();
 }
@@ -360,10 +332,10 @@ void LTrim(ShardContext& cx, Args args, ReplySink& reply) {
   const size_t behind = range.first + range.count;
   const size_t cut = list.size() - range.count;
   if (range.count == 0) {
-    list.Erase(0, list.size(), LimitOf(cx));
+    list.Erase(0, list.size(), ListLimitOf(cx));
   } else {
-    list.Erase(behind, list.size() - behind, LimitOf(cx));
-    list.Erase(0, range.first, LimitOf(cx));
+    list.Erase(behind, list.size() - behind, ListLimitOf(cx));
+    list.Erase(0, range.first, ListLimitOf(cx));
   }
   cx.Changed(args.key(), KeyEvent::kLTrim, cut);
   reply.Ok();
@@ -385,9 +357,9 @@ void LInsert(ShardContext& cx, Args args, ReplySink& reply) {
   while (at && !at.Is(pivot)) at.Next();
   if (!at) return reply.Integer(-1);
   if (is_after) {
-    list.InsertAfter(at, args[4], LimitOf(cx));
+    list.InsertAfter(at, args[4], ListLimitOf(cx));
   } else {
-    list.InsertBefore(at, args[4], LimitOf(cx));
+    list.InsertBefore(at, args[4], ListLimitOf(cx));
   }
   const size_t size = list.size();
   cx.Changed(args.key(), KeyEvent::kLInsert);
@@ -404,7 +376,7 @@ void LRem(ShardContext& cx, Args args, ReplySink& reply) {
   const End from = *count < 0 ? End::kBack : End::kFront;
   const auto bits = static_cast<size_t>(*count);
   const size_t max = *count == 0 ? SIZE_MAX : *count < 0 ? 0 - bits : bits;
-  const size_t removed = ListOf(*value).Remove(args[3], max, from, LimitOf(cx));
+  const size_t removed = ListOf(*value).Remove(args[3], max, from, ListLimitOf(cx));
   if (removed > 0) cx.Changed(args.key(), KeyEvent::kLRem, removed);
   reply.Integer(static_cast<int64_t>(removed));
 }
@@ -474,121 +446,6 @@ void LPos(ShardContext& cx, Args args, ReplySink& reply) {
   for (int64_t index : found) reply.Integer(index);
 }
 
-// --- From one list to another ---
-
-// Both keys may be the same: then the list turns around.
-void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, End to,
-          ReplySink& reply) {
-  const std::string_view source_key = keys[0];
-  const std::string_view target_key = keys[1];
-  cx.ExpectKeys(keys);
-  auto source = cx.FindMutable(source_key, ValueType::kList);
-  if (source.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!source) return reply.Null();
-  auto target = cx.FindMutable(target_key, ValueType::kList);
-  if (target.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!target) {
-    target = cx.FindOrCreate(target_key, ValueType::kList);
-    ListOrNew(target);
-    source = cx.FindMutable(source_key, ValueType::kList);
-  }
-
-  QuickList& list = ListOf(*source);
-  QuickList& target_list = ListOf(*target);
-  char scratch[QuickList::kScratchSize];
-  const std::string_view text = (*list.At(from)).View(scratch);
-  reply.Bulk(text);
-  if (&list == &target_list) {
-    if (from != to) {
-      const std::string copy(text);  // a push may move what `text` views
-      list.Pop(from, LimitOf(cx));
-      list.Push(to, copy, LimitOf(cx));
-    }
-  } else {
-    target_list.Push(to, text, LimitOf(cx));
-    list.Pop(from, LimitOf(cx));
-  }
-  cx.Changed(target_key, PushEvent(to), 0);  // with the pop it is one change
-  cx.Changed(source_key, PopEvent(from));
-  if (cx.wants_effects()) cx.Tell("LMOVE", source_key, target_key, EndName(from), EndName(to));
-}
-
-// The lists are in two shards: one hop of `tx` to look, one to change both. False: there is no
-// source. Suspends.
-bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::string_view> keys,
-                End from, End to, ReplySink& reply) {
-  ShardId ids[2];
-  for (size_t i : {0, 1}) ids[i] = cx.shards().ShardOfKey(keys[i], HashKey(keys[i]));
-  bool is_wrong_type[2] = {};
-  std::optional<std::string> text;
-  tx.HopOn(ids, [&](ShardTurn& turn) {
-    const size_t i = turn.shard().id() == ids[0] ? 0 : 1;
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    const auto value = shard_cx.FindMutable(keys[i], ValueType::kList);
-    is_wrong_type[i] = value.is_wrong_type();
-    if (i == 1 || !value) return;
-    char scratch[QuickList::kScratchSize];
-    text.emplace((*ListOf(*value).At(from)).View(scratch));
-  });
-  if (!is_wrong_type[0] && !text) return false;
-  if (is_wrong_type[0] || is_wrong_type[1]) {
-    reply.Error(kErrWrongType);
-    return true;
-  }
-  tx.HopOn(ids, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    if (turn.shard().id() == ids[1]) {
-      auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
-      ListOrNew(target).Push(to, *text, LimitOf(shard_cx));
-      shard_cx.Changed(keys[1], PushEvent(to), 0);  // with the pop it is one change
-    } else {
-      auto source = shard_cx.FindMutable(keys[0], ValueType::kList);
-      ListOf(*source).Pop(from, LimitOf(shard_cx));
-      shard_cx.Changed(keys[0], PopEvent(from));
-    }
-  });
-  if (tx.records()) tx.Tell(cx.db_index(), "LMOVE", keys[0], keys[1], EndName(from), EndName(to));
-  reply.Bulk(*text);
-  return true;
-}
-
-void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, End from, End to,
-                ReplySink& reply) {
-  Transaction tx(cx);
-  for (std::string_view key : keys) {
-    const uint64_t hash = HashKey(key);
-    tx.Lock(cx.shards().ShardOfKey(key, hash),
-            {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
-  }
-  if (!tx.Schedule()) return;
-  if (!MoveInHops(cx, tx, keys, from, to, reply)) reply.Null();
-}
-
-// LMOVE source destination LEFT | RIGHT LEFT | RIGHT
-void LMove(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<End> from = ParseEnd(args[3]);
-  const std::optional<End> to = ParseEnd(args[4]);
-  if (!from || !to) return reply.Error(kErrSyntax);
-  Move(cx, args.from(1).first(2), *from, *to, reply);
-}
-
-void RPopLPush(ShardContext& cx, Args args, ReplySink& reply) {
-  Move(cx, args.from(1), End::kBack, End::kFront, reply);
-}
-
-// Suspends.
-void LMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<End> from = ParseEnd(args[3]);
-  const std::optional<End> to = ParseEnd(args[4]);
-  if (!from || !to) return reply.Error(kErrSyntax);
-  MoveAcross(cx, args.from(1).first(2), *from, *to, reply);
-}
-
-// Suspends.
-void RPopLPushAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  MoveAcross(cx, args.from(1), End::kBack, End::kFront, reply);
-}
-
 // --- Waiting for an element ---
 
 // BLPOP key [key ...] timeout
@@ -606,7 +463,7 @@ void TakeOne(ShardContext& cx, Args, std::string_view key, ReplySink& reply) {
   reply.Array(2);
   reply.Bulk(key);
   ReplyWith(list.At(kEnd), reply);
-  list.Pop(kEnd, LimitOf(cx));
+  list.Pop(kEnd, ListLimitOf(cx));
   cx.Changed(key, PopEvent(kEnd));
   if (cx.wants_effects()) cx.Tell(PopName(kEnd), key);
 }
@@ -626,37 +483,6 @@ void TakeMany(ShardContext& cx, Args args, std::string_view key, ReplySink& repl
   PopFirst(cx, {&key, 1}, *options, reply);
 }
 
-// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout, BRPOPLPUSH source destination
-// timeout: the ends are fixed then.
-std::optional<std::pair<End, End>> EndsOfBMove(Args args) {
-  if (args.size() == 4) return std::pair(End::kBack, End::kFront);
-  const std::optional<End> from = ParseEnd(args[3]);
-  const std::optional<End> to = ParseEnd(args[4]);
-  if (!from || !to) return std::nullopt;
-  return std::pair(*from, *to);
-}
-
-bool ParseBMove(Args args, ReplySink& reply, BlockingCall* call) {
-  if (!EndsOfBMove(args)) {
-    reply.Error(kErrSyntax);
-    return false;
-  }
-  const std::optional<int64_t> timeout = ParseTimeout(args[args.size() - 1], reply);
-  if (!timeout) return false;
-  *call = {.keys = args.from(1).first(1), .timeout_ms = *timeout};
-  return true;
-}
-
-void TakeToTarget(ShardContext& cx, Args args, std::string_view, ReplySink& reply) {
-  const auto [from, to] = *EndsOfBMove(args);
-  Move(cx, args.from(1).first(2), from, to, reply);
-}
-
-bool TakeToTargetAcross(CoordinatorContext& cx, Transaction& tx, Args args, ReplySink& reply) {
-  const auto [from, to] = *EndsOfBMove(args);
-  return MoveInHops(cx, tx, args.from(1).first(2), from, to, reply);
-}
-
 constexpr BlockingForm kBLPop = {.parse = ParseBPop,
                                  .type = ValueType::kList,
                                  .take = TakeOne<End::kFront>,
@@ -672,12 +498,6 @@ constexpr BlockingForm kBLMPop = {.parse = ParseBLMPop,
                                   .take = TakeMany,
                                   .reply_nothing = [](ReplySink& reply) { reply.NullArray(); },
                                   .take_across = nullptr};
-constexpr BlockingForm kBMove = {.parse = ParseBMove,
-                                 .type = ValueType::kList,
-                                 .take = TakeToTarget,
-                                 .reply_nothing = [](ReplySink& reply) { reply.Null(); },
-                                 .take_across = TakeToTargetAcross,
-                                 .target_at = 2};
 
 // --- The type ---
 
@@ -766,22 +586,6 @@ void RegisterListCommands(CommandTable* table) {
       "1.0.0", "O(N) where N is the number of elements.");
   add("lpos", LPos, -3, kReadonly, KeyAt(1), "Returns the indexes of elements that equal a text.",
       "6.0.6", "O(N) where N is the number of elements.");
-  add("lmove", LMove, 5, kWrite | kDenyOom, TwoKeys("RW access delete", "RW insert"),
-      "Moves an element from one list to another, or to the other end.", "6.2.0", "O(1)",
-      LMoveAcross);
-  table->Add({.name = "rpoplpush",
-              .run = RPopLPush,
-              .across = RPopLPushAcross,
-              .arity = 3,
-              .flags = kWrite | kDenyOom,
-              .categories = kAclList,
-              .keys = TwoKeys("RW access delete", "RW insert"),
-              .docs = {.summary = "Moves the last element of a list to the front of another.",
-                       .since = "1.2.0",
-                       .group = "list",
-                       .complexity = "O(1)",
-                       .deprecated_since = "6.2.0",
-                       .replaced_by = "`LMOVE` with the `RIGHT` and `LEFT` arguments"}});
   const auto add_blocking = [table](std::string_view name, ShardHandler run,
                                     CoordinatorHandler across, const BlockingForm& form, int arity,
                                     uint32_t flags, KeySpec keys, CommandDocs docs) {
@@ -813,19 +617,7 @@ void RegisterListCommands(CommandTable* table) {
                 "need be.",
                 "7.0.0", "list",
                 "O(N+M) where N is the number of keys and M is the number of elements returned."});
-  add_blocking("blmove", RunWithoutWaiting<kBMove>, RunAcrossWithoutWaiting<kBMove>, kBMove, 6,
-               kDenyOom, TwoKeys("RW access delete", "RW insert"),
-               {"Moves an element from one list to another; waits for it if need be.", "6.2.0",
-                "list", "O(1)"});
-  add_blocking("brpoplpush", RunWithoutWaiting<kBMove>, RunAcrossWithoutWaiting<kBMove>, kBMove, 4,
-               kDenyOom, TwoKeys("RW access delete", "RW insert"),
-               {.summary = "Moves the last element of a list to the front of another; waits for it "
-                           "if need be.",
-                .since = "2.2.0",
-                .group = "list",
-                .complexity = "O(1)",
-                .deprecated_since = "6.2.0",
-                .replaced_by = "`BLMOVE` with the `RIGHT` and `LEFT` arguments"});
+  RegisterListMoves(table);
 }
 
 }  // namespace dfly

@@ -276,7 +276,7 @@ void Store(ShardContext& cx, Operation operation, std::string_view key, Result& 
   ShardContext::Detached made;
   made.value = result.set ? *std::exchange(result.set, std::nullopt)
                           : MakeSet(result, cx.shard().set_limit());
-  cx.access_clock().Start(made.value, cx.now_ms());
+  cx.access_clock().Start(made.value, cx.noted_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), StoreEvent(operation));
 }

@@ -34,9 +34,9 @@ struct Target {
   }
 };
 
-// check(doc, matches) returns an error, or nothing, and then change(doc, node) changes each match
-// of the type and returns what it has to say. finish(path, answers) replies: an answer for each
-// match, none for those of another type.
+// check(doc, fitting, matches) returns an error, or nothing. `fitting`: the matches of the type,
+// each value once. Then change(doc, node) changes each of these and returns what it has to say.
+// finish(path, answers) replies: an answer for each match, null for those of another type.
 template <typename Check, typename Change, typename Finish>
 void ChangeEach(const Target& target, ReplySink& reply, Check check, Change change, Finish finish) {
   using Answer = decltype(change(std::declval<JsonDoc&>(), std::declval<JsonNode*>()));
@@ -55,25 +55,24 @@ void ChangeEach(const Target& target, ReplySink& reply, Check check, Change chan
   }
   if (path.is_legacy() && fitting.empty()) return reply.Error(NoSuchPath(path, target.or_not));
   SortForChange(&fitting);
-  const std::string error = check(doc, fitting);
+  const std::string error = check(doc, fitting, matches);
   if (!error.empty()) return reply.Error(error);
   absl::flat_hash_map<const JsonNode*, Answer> answers;
   for (const JsonMatch& match : fitting) answers.emplace(match.node, change(doc, match.node));
   if (!fitting.empty()) target.cx.Changed(key, target.event, fitting.size());
-  std::vector<std::optional<Answer>> in_order;
+  std::vector<const Answer*> in_order;
   for (const JsonMatch& match : matches) {
     const auto answer = answers.find(match.node);
-    in_order.push_back(answer == answers.end() ? std::nullopt
-                                               : std::optional<Answer>(answer->second));
+    in_order.push_back(answer == answers.end() ? nullptr : &answer->second);
   }
   finish(path, in_order);
 }
 
 // With an older path there is one answer: that of the last match that has one.
 template <typename Answer>
-const Answer& LastOf(const std::vector<std::optional<Answer>>& answers) {
+const Answer& LastOf(const std::vector<const Answer*>& answers) {
   return **std::find_if(answers.rbegin(), answers.rend(),
-                        [](const auto& answer) { return answer.has_value(); });
+                        [](const Answer* answer) { return answer != nullptr; });
 }
 
 // show(answer) replies one; others are null.
@@ -90,7 +89,9 @@ auto ShowIntegers(ReplySink& reply) {
   return ShowAnswers(reply, [&reply](int64_t answer) { reply.Integer(answer); });
 }
 
-constexpr auto kNoCheck = [](JsonDoc&, const JsonMatches&) { return std::string(); };
+constexpr auto kNoCheck = [](JsonDoc&, const JsonMatches&, const JsonMatches&) {
+  return std::string();
+};
 
 // --- Numbers ---
 
@@ -141,7 +142,7 @@ void ChangeNumbers(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value->root().is_number()) return reply.Error("ERR bad input number");
   const Number by = NumberOf(value->root());
   const Target target = {cx, args, 2, JsonType::kNumber, kEvent, " or does not contains a number"};
-  const auto check = [&](JsonDoc&, const JsonMatches& matches) {
+  const auto check = [&](JsonDoc&, const JsonMatches& matches, const JsonMatches&) {
     const bool are_finite =
         std::all_of(matches.begin(), matches.end(), [&](const JsonMatch& match) {
           return Compute(kOperation, NumberOf(*match.node), by).has_value();
@@ -200,7 +201,7 @@ void StrAppend(ShardContext& cx, Args args, ReplySink& reply) {
                          JsonType::kString,
                          KeyEvent::kJsonStrAppend,
                          " or not a string"};
-  const auto check = [&](JsonDoc& doc, const JsonMatches& matches) {
+  const auto check = [&](JsonDoc& doc, const JsonMatches& matches, const JsonMatches&) {
     size_t bytes = doc.bytes();
     for (const JsonMatch& match : matches) bytes += match.node->AsText().size() + more.size();
     return std::string(bytes > JsonBytesMax(cx) ? kErrJsonTooLarge : "");
@@ -263,7 +264,7 @@ void ArrAppend(ShardContext& cx, Args args, ReplySink& reply) {
   std::vector<DocPtr> values;
   if (!ParseValues(cx, args, 3, reply, &values)) return;
   const Target target = {cx, args, 2, JsonType::kArray, KeyEvent::kJsonArrAppend, kOrNotArray};
-  const auto check = [&](JsonDoc& doc, const JsonMatches& matches) {
+  const auto check = [&](JsonDoc& doc, const JsonMatches& matches, const JsonMatches&) {
     return CheckRoom(cx, doc, values, matches);
   };
   const auto change = [&](JsonDoc& doc, JsonNode* node) {
@@ -288,7 +289,7 @@ void ArrInsert(ShardContext& cx, Args args, ReplySink& reply) {
   std::vector<DocPtr> values;
   if (!ParseValues(cx, args, 4, reply, &values)) return;
   const Target target = {cx, args, 2, JsonType::kArray, KeyEvent::kJsonArrInsert, kOrNotArray};
-  const auto check = [&](JsonDoc& doc, const JsonMatches& matches) {
+  const auto check = [&](JsonDoc& doc, const JsonMatches& matches, const JsonMatches&) {
     for (const JsonMatch& match : matches) {
       if (!PlaceIn(*match.node, *index)) return std::string("ERR index out of bounds");
     }
@@ -309,12 +310,33 @@ void ArrPop(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<int64_t> index = args.size() == 4 ? ParseInt64(args[3]) : -1;
   if (!index) return reply.Error(kErrNotInteger);
   const Target target = {cx, args, 2, JsonType::kArray, KeyEvent::kJsonArrPop, kOrNotArray};
+  const auto index_in = [&](const JsonNode& node) {
+    const auto size = static_cast<int64_t>(node.size());
+    return static_cast<size_t>(
+        std::clamp<int64_t>(*index < 0 ? *index + size : *index, 0, size - 1));
+  };
+  // A path may select one array many times. What is inside of an element may go before it does, so
+  // it is no longer then than now.
+  const auto check = [&](JsonDoc&, const JsonMatches& fitting, const JsonMatches& matches) {
+    if (matches.size() < 2) return std::string();
+    absl::flat_hash_map<const JsonNode*, size_t> bytes;
+    for (const JsonMatch& match : fitting) {
+      const JsonNode& node = *match.node;
+      if (node.size() != 0) bytes[&node] = JsonText(node.items()[index_in(node)]).size();
+    }
+    size_t left = JsonBytesMax(cx);
+    for (const JsonMatch& match : matches) {
+      const auto it = bytes.find(match.node);
+      const size_t its_bytes = it == bytes.end() ? 0 : it->second;
+      if (its_bytes > left) return std::string(kErrJsonReplyTooLarge);
+      left -= its_bytes;
+    }
+    return std::string();
+  };
   // Empty: there was nothing.
   const auto change = [&](JsonDoc& doc, JsonNode* node) {
-    const auto size = static_cast<int64_t>(node->size());
-    if (size == 0) return std::string();
-    const int64_t at = std::clamp<int64_t>(*index < 0 ? *index + size : *index, 0, size - 1);
-    JsonNode item = doc.TakeItem(node, static_cast<size_t>(at));
+    if (node->size() == 0) return std::string();
+    JsonNode item = doc.TakeItem(node, index_in(*node));
     std::string text = JsonText(item);
     doc.Clear(&item);
     return text;
@@ -322,7 +344,7 @@ void ArrPop(ShardContext& cx, Args args, ReplySink& reply) {
   const auto show = [&](const std::string& text) {
     text.empty() ? reply.Null() : reply.Bulk(text);
   };
-  ChangeEach(target, reply, kNoCheck, change, ShowAnswers(reply, show));
+  ChangeEach(target, reply, check, change, ShowAnswers(reply, show));
 }
 
 // JSON.ARRTRIM key path start stop

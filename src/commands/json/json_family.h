@@ -24,21 +24,21 @@ inline constexpr std::string_view kErrNoDocument =
     "ERR could not perform this operation on a key that doesn't exist";
 inline constexpr std::string_view kErrJsonTooLarge =
     "ERR it would take more bytes than --max_bulk_len allows";
+inline constexpr std::string_view kErrJsonReplyTooLarge =
+    "ERR the reply would take more bytes than --max_bulk_len allows";
 inline constexpr std::string_view kErrJsonTooDeep = "ERR recursion limit exceeded";
 inline constexpr std::string_view kErrJsonTooMuchWork =
     "ERR the path visits more nodes than --json_path_visits_max allows";
 
-// Who does again what another server has done, from its log or as its replica, refuses nothing: its
-// limits may be others. That has no time of its own.
-inline bool IsReplayed(const ShardContext& cx) { return cx.now_ms() == 0; }
+// A command that is replayed is refused nothing.
 inline size_t JsonDepthMax(ShardContext& cx) {
-  return IsReplayed(cx) ? JsonDoc::kDepthMax : cx.shard().limits().json_depth;
+  return cx.is_replayed() ? JsonDoc::kDepthMax : cx.shard().limits().json_depth;
 }
 inline uint64_t JsonVisitsMax(ShardContext& cx) {
-  return IsReplayed(cx) ? UINT64_MAX : cx.shard().limits().json_path_visits;
+  return cx.is_replayed() ? UINT64_MAX : cx.shard().limits().json_path_visits;
 }
 inline size_t JsonBytesMax(const ShardContext& cx) {
-  return IsReplayed(cx) ? SIZE_MAX / 2 : cx.string_max();
+  return cx.is_replayed() ? SIZE_MAX / 2 : cx.string_max();
 }
 
 template <typename Handle>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON.GET JSON.MGET JSON.TYPE JSON.STRLEN JSON.ARRLEN JSON.OBJLEN JSON.OBJKEYS JSON.ARRINDEX
 // JSON.RESP JSON.DEBUG
+#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,9 +21,6 @@ namespace dfly {
 namespace {
 
 // --- JSON.GET ---
-
-constexpr std::string_view kErrReplyTooLarge =
-    "ERR the reply would take more bytes than --max_bulk_len allows";
 
 // As JSON: one value, or an array of all. False: that takes more than `most` bytes, and is not all.
 [[nodiscard]] bool AppendMatches(const JsonMatches& matches, bool as_array,
@@ -105,7 +103,7 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
     }
     const size_t level = is_one ? 0 : 1;
     if (!AppendMatches(matches, !are_legacy, format, level, cx.string_max(), &text)) {
-      return reply.Error(kErrReplyTooLarge);
+      return reply.Error(kErrJsonReplyTooLarge);
     }
   }
   if (!is_one) {
@@ -173,10 +171,40 @@ void MGetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 // What a command with an older path says if nothing is there, or no document.
 enum class IfNone : uint8_t { kNull, kError };
 
+// A path may select one value many times, so a reply may be much larger than the document.
+// bytes_of(node): what it takes in the reply, about. False: that is too much, which was replied.
+template <typename BytesOf>
+[[nodiscard]] bool FitsReply(ShardContext& cx, const JsonMatches& matches, ReplySink& reply,
+                             BytesOf bytes_of) {
+  size_t left = cx.string_max();
+  for (const JsonMatch& match : matches) {
+    const size_t bytes = bytes_of(*match.node);
+    if (bytes > left) {
+      reply.Error(kErrJsonReplyTooLarge);
+      return false;
+    }
+    left -= bytes;
+  }
+  return true;
+}
+
+// What `make` has said of a value, for a path that selects it once more.
+template <typename Answer, typename Make>
+auto Remembered(Make make) {
+  return
+      [make, known = absl::flat_hash_map<const JsonNode*, Answer>()](const JsonNode& node) mutable {
+        const auto [it, is_new] = known.try_emplace(&node);
+        if (is_new) it->second = make(node);
+        return it->second;
+      };
+}
+
+constexpr auto kFewBytes = [](const JsonNode&) { return size_t{4}; };
+
 // show(node) replies for a match of the type; others are null, or an error for an older path.
-template <typename Show>
+template <typename Show, typename BytesOf = decltype(kFewBytes)>
 void ShowEach(ShardContext& cx, Args args, size_t path_at, JsonType wanted, IfNone if_none,
-              ReplySink& reply, Show show) {
+              ReplySink& reply, Show show, BytesOf bytes_of = kFewBytes) {
   JsonPath path;
   if (!ParseJsonPath(args, path_at, reply, &path)) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kJson);
@@ -185,6 +213,7 @@ void ShowEach(ShardContext& cx, Args args, size_t path_at, JsonType wanted, IfNo
   JsonMatches matches;
   if (!FindByPath(cx, JsonIn(value), path, reply, &matches)) return;
   if (!path.is_legacy()) {
+    if (!FitsReply(cx, matches, reply, bytes_of)) return;
     reply.Array(matches.size());
     for (const JsonMatch& match : matches) {
       match.node->type() == wanted ? show(*match.node) : reply.Null();
@@ -215,10 +244,17 @@ void Length(ShardContext& cx, Args args, ReplySink& reply) {
 
 // JSON.OBJKEYS key [path]
 void ObjKeys(ShardContext& cx, Args args, ReplySink& reply) {
-  ShowEach(cx, args, 2, JsonType::kObject, IfNone::kNull, reply, [&](const JsonNode& node) {
+  const auto show = [&](const JsonNode& node) {
     reply.Array(node.size());
     for (const JsonMember& member : node.members()) reply.Bulk(member.name.AsText());
+  };
+  const auto bytes_of = Remembered<size_t>([](const JsonNode& node) {
+    size_t bytes = 8;
+    if (!node.is_object()) return bytes;
+    for (const JsonMember& member : node.members()) bytes += 6 + member.name.AsText().size();
+    return bytes;
   });
+  ShowEach(cx, args, 2, JsonType::kObject, IfNone::kNull, reply, show, bytes_of);
 }
 
 // JSON.ARRINDEX key path value [start [stop]]
@@ -232,7 +268,7 @@ void ArrIndex(ShardContext& cx, Args args, ReplySink& reply) {
     if (!bound) return reply.Error(kErrNotInteger);
     bounds[i - 4] = *bound;
   }
-  ShowEach(cx, args, 2, JsonType::kArray, IfNone::kError, reply, [&](const JsonNode& node) {
+  auto find = Remembered<int64_t>([&](const JsonNode& node) {
     const auto size = static_cast<int64_t>(node.size());
     const auto position = [size](int64_t index) {
       return index < 0 ? std::max<int64_t>(index + size, 0) : std::min(index, size);
@@ -243,8 +279,10 @@ void ArrIndex(ShardContext& cx, Args args, ReplySink& reply) {
     for (int64_t i = begin; i < end && found < 0; ++i) {
       if (JsonDoc::IsEqual(node.items()[static_cast<size_t>(i)], wanted->root())) found = i;
     }
-    reply.Integer(found);
+    return found;
   });
+  ShowEach(cx, args, 2, JsonType::kArray, IfNone::kError, reply,
+           [&](const JsonNode& node) { reply.Integer(find(node)); });
 }
 
 // JSON.TYPE key [path]
@@ -296,6 +334,23 @@ struct RespWalker {
   ReplySink& reply;
 };
 
+// What a value takes as RESP, about.
+size_t RespBytesOf(const JsonNode& node) {
+  struct Sum {
+    void Begin(const JsonNode&) { bytes += 8; }
+    void End(const JsonNode&) {}
+    void Element(const JsonNode& container, size_t index) {
+      if (container.is_object()) bytes += 6 + container.members()[index].name.AsText().size();
+    }
+    void Scalar(const JsonNode& of) {
+      bytes += of.type() == JsonType::kString ? 6 + of.AsText().size() : 4;
+    }
+    size_t bytes = 0;
+  } sum;
+  WalkJson(node, sum);
+  return sum.bytes;
+}
+
 void Resp(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
   if (!ParseJsonPath(args, 2, reply, &path)) return;
@@ -305,10 +360,10 @@ void Resp(ShardContext& cx, Args args, ReplySink& reply) {
   JsonMatches matches;
   if (!FindByPath(cx, JsonIn(value), path, reply, &matches)) return;
   RespWalker walker{reply};
-  if (path.is_legacy()) {
-    if (matches.empty()) return reply.Error(NoSuchPath(path));
-    return WalkJson(*matches[0].node, walker);
-  }
+  if (path.is_legacy() && matches.empty()) return reply.Error(NoSuchPath(path));
+  if (path.is_legacy()) matches.erase(matches.begin() + 1, matches.end());
+  if (!FitsReply(cx, matches, reply, Remembered<size_t>(RespBytesOf))) return;
+  if (path.is_legacy()) return WalkJson(*matches[0].node, walker);
   reply.Array(matches.size());
   for (const JsonMatch& match : matches) WalkJson(*match.node, walker);
 }
@@ -324,8 +379,9 @@ void DebugMemory(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return path.is_legacy() ? reply.Integer(0) : reply.Array(0);
   JsonMatches matches;
   if (!FindByPath(cx, JsonIn(value), path, reply, &matches)) return;
+  auto bytes_of = Remembered<size_t>(JsonDoc::BytesOf);
   const auto show = [&](const JsonMatch& match) {
-    reply.Integer(static_cast<int64_t>(sizeof(JsonNode) + JsonDoc::BytesOf(*match.node)));
+    reply.Integer(static_cast<int64_t>(sizeof(JsonNode) + bytes_of(*match.node)));
   };
   if (path.is_legacy()) {
     return matches.empty() ? reply.Error(NoSuchPath(path)) : show(matches[0]);

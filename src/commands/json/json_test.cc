@@ -440,6 +440,39 @@ TEST_P(SmallJsonTest, SizeIsLimited) {
   EXPECT_EQ(Run("exists e"), ":0");
 }
 
+// A path may select one value many times.
+TEST_P(SmallJsonTest, RepliesAreLimited) {
+  constexpr std::string_view kTooLarge =
+      "-ERR the reply would take more bytes than --max_bulk_len allows";
+  const auto times = [](const std::string& selector, int count) {
+    std::string path = "$[" + selector;
+    for (int i = 1; i < count; ++i) path += "," + selector;
+    return path + "]";
+  };
+  const std::string text(500, 'x');
+  const std::string array = R"([["a",")" + text + R"("],{")" + text + R"(":1}])";
+  ASSERT_EQ(RunWords({"json.set", "d", "$", array}), "+OK");
+  EXPECT_EQ(RunWords({"json.get", "d", times("0", 4)}), kTooLarge);
+  EXPECT_EQ(RunWords({"json.resp", "d", times("0", 4)}), kTooLarge);
+  EXPECT_EQ(RunWords({"json.resp", "d", times("1", 4)}), kTooLarge);
+  EXPECT_EQ(RunWords({"json.objkeys", "d", times("1", 4)}), kTooLarge);
+  EXPECT_EQ(RunWords({"json.arrpop", "d", times("0", 4)}), kTooLarge);
+  EXPECT_EQ(RunWords({"json.arrlen", "d", times("0", 600)}), kTooLarge);
+  EXPECT_EQ(Call({"json.get", "d", "."}).text, array);
+  // Less is shown, once for each time.
+  EXPECT_EQ(RunWords({"json.arrlen", "d", times("0", 3)}), "[:2, :2, :2]");
+  EXPECT_EQ(RunWords({"json.arrindex", "d", times("0", 3), "\"" + text + "\""}), "[:1, :1, :1]");
+  const std::string key = "[\"" + text + "\"]";
+  EXPECT_EQ(RunWords({"json.objkeys", "d", times("1", 3)}),
+            "[" + key + ", " + key + ", " + key + "]");
+  EXPECT_EQ(RunWords({"json.resp", "d", times("1", 2)}),
+            "[[+{, \"" + text + "\", :1], [+{, \"" + text + "\", :1]]");
+  const std::string popped = "\"\"" + text + "\"\"";
+  EXPECT_EQ(RunWords({"json.arrpop", "d", times("0", 3)}),
+            "[" + popped + ", " + popped + ", " + popped + "]");
+  EXPECT_EQ(RunWords({"json.arrlen", "d", "$[0]"}), "[:1]");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, SmallJsonTest, testing::Values(1, 4));
 
 }  // namespace

@@ -149,9 +149,9 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     made.deadline_ms = deadline_ms;
   }
   if (options->frequency) {
-    cx.access_clock().StartUsed(made.value, cx.now_ms(), *options->frequency);
+    cx.access_clock().StartUsed(made.value, cx.noted_ms(), *options->frequency);
   } else {
-    cx.access_clock().StartIdle(made.value, cx.now_ms(), options->idle_seconds.value_or(0));
+    cx.access_clock().StartIdle(made.value, cx.noted_ms(), options->idle_seconds.value_or(0));
   }
   if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
   const int64_t at_ms = made.deadline_ms.value_or(0);

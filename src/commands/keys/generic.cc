@@ -211,7 +211,7 @@ void ObjectEncoding(ShardContext& cx, Args args, ReplySink& reply) {
 
 void ObjectIdleTime(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindUntouched(cx, args[2])) return reply.Null();
-  if (cx.access_clock().rules().counts_hits()) {
+  if (cx.eviction_rules().counts_hits()) {
     return reply.Error(
         "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when "
         "switching between policies at runtime LRU and LFU data will take some time to adjust.");
@@ -221,7 +221,7 @@ void ObjectIdleTime(ShardContext& cx, Args args, ReplySink& reply) {
 
 void ObjectFreq(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindUntouched(cx, args[2])) return reply.Null();
-  if (cx.access_clock().rules().counts_hits()) return reply.Integer(*cx.Frequency(args[2]));
+  if (cx.eviction_rules().counts_hits()) return reply.Integer(*cx.Frequency(args[2]));
   reply.Error(
       "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "
       "when switching between policies at runtime LRU and LFU data will take some time to adjust.");

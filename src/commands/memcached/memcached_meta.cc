@@ -263,7 +263,7 @@ void MemcachedMetaGet(ShardContext& cx, Args args, ReplySink& reply) {
   ++cx.shard().memcached().stats().metas;
   Flags flags;
   // Whether an item was hit before (h) nobody knows here, nor when if hits are counted.
-  const bool knows_time = !cx.access_clock().rules().counts_hits();
+  const bool knows_time = !cx.eviction_rules().counts_hits();
   const std::string_view known = knows_time ? "NTREbOPLcfklqstuv" : "NTREbOPLcfkqstuv";
   if (const auto error = ParseFlags(args.from(2), known, &flags); !error.empty()) {
     return reply.Raw(error);
@@ -443,7 +443,7 @@ void MemcachedMetaDebug(ShardContext& cx, Args args, ReplySink& reply) {
   Add(&line, "ME ");
   AddKey(&line, key, flags.Has('b'));
   Add(&line, " exp=", SecondsLeft(cx, key));
-  if (!cx.access_clock().rules().counts_hits()) {
+  if (!cx.eviction_rules().counts_hits()) {
     Add(&line, " la=", cx.IdleSeconds(key).value_or(0));
   }
   MemcachedItems& items = cx.shard().memcached();

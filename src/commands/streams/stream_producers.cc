@@ -80,7 +80,7 @@ void XIdmpRecord(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return reply.Error(kErrNoSuchKey);
   StreamValue& stream = StreamOf(*value);
   // Who replays it does as the other server has done, whose entry may be gone.
-  const bool is_replayed = cx.now_ms() == 0;
+  const bool is_replayed = cx.is_replayed();
   if (!is_replayed && !stream.entries().Has(*id)) {
     return reply.Error("ERR The specified stream ID was deleted or doesn't exist");
   }
@@ -127,7 +127,7 @@ bool ReplyIfSentBefore(ShardContext& cx, StreamValue& stream, const ProducerOpti
 
 void NoteSent(ShardContext& cx, StreamValue& stream, const ProducerOption& sent, StreamId id) {
   StreamProducers& producers = stream.MakeProducers(cx.shard().stream_limit());
-  producers.Add(sent.name, sent.message, id, TimeOf(id));
+  producers.Add(sent.name, sent.message, id, TimeOf(id), cx.shard().stream_limit().producers_max);
   ++producers.added;
 }
 

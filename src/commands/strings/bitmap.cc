@@ -238,7 +238,7 @@ void StoreBits(ShardContext& cx, BitOperation operation, std::string_view key,
   }
   ShardContext::Detached made;
   made.value.SetRaw(text);
-  cx.access_clock().Start(made.value, cx.now_ms());
+  cx.access_clock().Start(made.value, cx.noted_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), KeyEvent::kSet);
   if (is_told) cx.Tell("SET", key, text);

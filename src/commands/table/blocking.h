@@ -42,8 +42,8 @@ struct BlockingForm {
   bool (*take_across)(CoordinatorContext& cx, Transaction& tx, Args args, ReplySink& reply);
   int target_at = 0;  // the argument that is the second key; 0: there is none
 
-  // The rest is for XREAD and XREADGROUP, instead of `take` and `take_across`: a call looks at all
-  // of its keys, and a key that exists is not always enough.
+  // The rest is for calls to which a key that exists is not always enough: XREAD and XREADGROUP,
+  // which look at all of their keys and have no `take`, and BLMOVEM.
 
   // False: a call with these arguments never waits. Null: every call may wait.
   bool (*waits)(Args args) = nullptr;

@@ -54,6 +54,9 @@ constexpr Row kRows[] = {
      "key:k0 bit:i [(index: start:i [(end_index: end:i [<index_unit: BYTE | BIT>@7.0.0])])]"},
     {"blmove",
      "source:k0 destination:k1 <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT> timeout:d"},
+    {"blmovem",
+     "source:k0 destination:k1 <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT> timeout:d "
+     "[(how-many: <selector: COUNT count:i | EXACTLY exactly:i> <ordering: OBO | BULK>)]"},
     {"blmpop", "timeout:d numkeys:i key:k0... <where: LEFT | RIGHT> [COUNT count:i]"},
     {"blpop", "key:k0... timeout:d"},
     {"brpop", "key:k0... timeout:d"},
@@ -265,6 +268,9 @@ constexpr Row kRows[] = {
     {"linsert", "key:k0 <where: BEFORE | AFTER> pivot element"},
     {"llen", "key:k0"},
     {"lmove", "source:k0 destination:k1 <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT>"},
+    {"lmovem",
+     "source:k0 destination:k1 <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT> [(how-many: "
+     "<selector: COUNT count:i | EXACTLY exactly:i> <ordering: OBO | BULK>)]"},
     {"lmpop", "numkeys:i key:k0... <where: LEFT | RIGHT> [COUNT count:i]"},
     {"lolwut", "[VERSION version:i]"},
     {"lpop", "key:k0 [count:i@6.2.0]"},

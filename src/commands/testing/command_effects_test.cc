@@ -98,6 +98,17 @@ TEST_P(CommandEffectsTest, OfLists) {
   EXPECT_EQ(EffectsOf("blmpop 0 1 l left"), "0 LPOP l 1");
   EXPECT_EQ(EffectsOf("blmove l l right left 0"), "0 LMOVE l l RIGHT LEFT");
   EXPECT_EQ(EffectsOf("brpoplpush l m 0"), "0 LMOVE l m RIGHT LEFT");
+  Run("rpush from 1 2 3 4 5 6 7 8");
+  EXPECT_EQ(EffectsOf("lmovem from to left left"), "0 LPUSH to 1; 0 LPOP from 1");
+  EXPECT_EQ(EffectsOf("lmovem from to right left exactly 2 bulk"), "0 LPUSH to 8 7; 0 RPOP from 2");
+  EXPECT_EQ(EffectsOf("lmovem from to right right count 2 obo"), "0 RPUSH to 6 5; 0 RPOP from 2");
+  EXPECT_EQ(EffectsOf("blmovem from from left left 0 count 9 obo"),
+            "0 LSET from 0 4; 0 LSET from 1 3; 0 LSET from 2 2");
+  EXPECT_EQ(EffectsOf("lmovem from from right right exactly 2 obo"),
+            "0 LSET from -2 2; 0 LSET from -1 3");
+  EXPECT_EQ(EffectsOf("lmovem from from left right exactly 3 bulk"),
+            "0 RPUSH from 4 2 3; 0 LPOP from 3");
+  EXPECT_EQ(EffectsOf("lmovem from to left left exactly 4 bulk"), "");
   EXPECT_EQ(EffectsOf("lpop l"), "");
   EXPECT_EQ(EffectsOf("lpushx l x"), "");
 }

@@ -69,7 +69,7 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
   }
   ShardContext::Detached detached;
   detached.value = made ? *std::move(made) : MakeZset(found, cx.shard().zset_limit());
-  cx.access_clock().Start(detached.value, cx.now_ms());
+  cx.access_clock().Start(detached.value, cx.noted_ms());
   detached.is_sticky = is_sticky;
   cx.Put(key, std::move(detached), event, changes);
 }

@@ -20,6 +20,7 @@ namespace {
 
 // Blocks that one step of a move looks at, about.
 constexpr uint64_t kMovedInStep = 256;
+constexpr size_t kCopiedInStep = 4096;  // elements, and as many times 64 bytes of texts
 
 constexpr double kPowersOf10[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
 constexpr int64_t kDecimalMax = int64_t{1} << 47;
@@ -42,6 +43,13 @@ void* Clone(const void* object, uint8_t) {
   auto copy = std::make_unique<JsonDoc>();
   *copy->mutable_root() = copy->CopyOf(static_cast<const JsonDoc*>(object)->root());
   return copy.release();
+}
+// The copy itself knows where it has come to.
+void* CloneSome(const void* object, uint8_t, void* copy, uint64_t* cursor) {
+  auto* const to =
+      copy == nullptr ? std::make_unique<JsonDoc>().release() : static_cast<JsonDoc*>(copy);
+  *cursor = to->CopySome(*static_cast<const JsonDoc*>(object), kCopiedInStep) ? 0 : 1;
+  return to;
 }
 std::string_view EncodingName(const void*, uint8_t) { return "raw"; }
 bool FreeSomeOf(void* object, uint8_t, size_t budget) {
@@ -152,6 +160,7 @@ void JsonDoc::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
+                                        .clone_some = CloneSome,
                                         .encoding_name = EncodingName,
                                         .free_some = FreeSomeOf,
                                         .move = MoveOf});
@@ -232,23 +241,24 @@ JsonNode JsonDoc::TakeRoot(JsonDoc* other) {
   return std::exchange(other->root_, JsonNode());
 }
 
+JsonNode JsonDoc::ShallowCopyOf(const JsonNode& node) {
+  if (node.is_array()) return MakeArray(node.size());
+  if (node.is_object()) return MakeObject(node.size());
+  if (node.block() == nullptr) return node;
+  if (node.is_string()) return MakeText(node.AsText());
+  JsonNode copy = node;
+  void* const block = NewBlock(sizeof(uint64_t));
+  std::memcpy(block, node.block(), sizeof(uint64_t));
+  copy.word_ = reinterpret_cast<uint64_t>(block) | node.tag();
+  return copy;
+}
+
 JsonNode JsonDoc::CopyOf(const JsonNode& node) {
   struct Copying {
     const JsonNode* from;
     JsonNode* to;
   };
-  const auto shallow = [this](const JsonNode& from) {
-    if (from.is_array()) return MakeArray(from.size());
-    if (from.is_object()) return MakeObject(from.size());
-    if (from.block() == nullptr) return from;
-    if (from.is_string()) return MakeText(from.AsText());
-    JsonNode copy = from;
-    void* const block = NewBlock(sizeof(uint64_t));
-    std::memcpy(block, from.block(), sizeof(uint64_t));
-    copy.word_ = reinterpret_cast<uint64_t>(block) | from.tag();
-    return copy;
-  };
-  JsonNode result = shallow(node);
+  JsonNode result = ShallowCopyOf(node);
   std::vector<Copying> todo;
   if (node.size() > 0) todo.push_back({&node, &result});
   while (!todo.empty()) {
@@ -261,9 +271,9 @@ JsonNode JsonDoc::CopyOf(const JsonNode& node) {
       const JsonNode* const from = ElementOf(*copying.from, i);
       JsonNode* const to = ElementOf(*copying.to, i);
       if (copying.from->is_object()) {
-        copying.to->members()[i].name = shallow(copying.from->members()[i].name);
+        copying.to->members()[i].name = ShallowCopyOf(copying.from->members()[i].name);
       }
-      *to = shallow(*from);
+      *to = ShallowCopyOf(*from);
       if (from->size() > 0) todo.push_back({from, to});
     }
     if (copying.from->is_object()) BuildIndex(*copying.to);
@@ -583,6 +593,44 @@ bool JsonDoc::FreeSome(size_t budget) {
     }
   }
   return false;
+}
+
+// Elements are copied in the order of the text, so all that the copy lacks is behind its last
+// elements: on the way from the root to the last element of the last element (...).
+bool JsonDoc::CopySome(const JsonDoc& from, size_t budget) {
+  struct Level {
+    const JsonNode* from;
+    JsonNode* to;
+  };
+  absl::InlinedVector<Level, 16> path;
+  if (root_.is_null()) root_ = ShallowCopyOf(from.root_);
+  for (Level level = {&from.root_, &root_}; level.from->size() > 0;) {
+    path.push_back(level);
+    const size_t copied = level.to->size();
+    if (copied == 0) break;
+    level = {ElementOf(*level.from, copied - 1), ElementOf(*level.to, copied - 1)};
+  }
+  for (;;) {
+    while (!path.empty() && path.back().to->size() == path.back().from->size()) path.pop_back();
+    if (path.empty()) return true;
+    if (budget == 0) return false;
+    const Level level = path.back();
+    const size_t at = level.to->size();
+    const JsonNode* const element = ElementOf(*level.from, at);
+    size_t text_bytes = element->is_string() ? element->AsText().size() : 0;
+    HeaderOf(*level.to)->size = static_cast<uint32_t>(at + 1);
+    *ElementOf(*level.to, at) = ShallowCopyOf(*element);
+    if (level.from->is_object()) {
+      const JsonNode& name = level.from->members()[at].name;
+      text_bytes += name.AsText().size();
+      level.to->members()[at].name = ShallowCopyOf(name);
+      if (!IndexOf(*level.to).empty()) {
+        *FindSlot(*level.to, name.AsText()) = static_cast<uint32_t>(at + 1);
+      }
+    }
+    if (element->size() > 0) path.push_back({element, ElementOf(*level.to, at)});
+    budget -= std::min(budget, 1 + text_bytes / 64);
+  }
 }
 
 void JsonDoc::MoveBlock(JsonNode* node, BlockMover& mover) {

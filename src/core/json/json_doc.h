@@ -91,8 +91,10 @@ class JsonDoc {
   // By value: 1 equals 1.0, and the order of members does not matter.
   static bool IsEqual(const JsonNode& left, const JsonNode& right);
 
-  // ObjectType::free_some and move.
+  // ObjectType::free_some, clone_some and move. A copy begins as null, and is complete when
+  // CopySome returns true; until then only CopySome and the destructor are called.
   bool FreeSome(size_t budget);
+  bool CopySome(const JsonDoc& from, size_t budget);
   static JsonDoc* Move(JsonDoc* doc, BlockMover& mover, uint64_t* cursor);
 
   void CheckInvariants() const;  // O(n)
@@ -112,6 +114,8 @@ class JsonDoc {
   static void BuildIndex(const JsonNode& object);
   static void RemoveFromIndex(const JsonNode& object, size_t at);
 
+  // A container has no elements yet.
+  JsonNode ShallowCopyOf(const JsonNode& node);
   void* NewBlock(size_t bytes);
   void FreeBlock(void* block);
   void FreeScalar(const JsonNode& node) {

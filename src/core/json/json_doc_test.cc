@@ -285,6 +285,24 @@ TEST_P(JsonStepsTest, MovesInSteps) {
   delete doc;
 }
 
+TEST_P(JsonStepsTest, CopiesInSteps) {
+  const auto doc = DocOf(Text());
+  for (size_t budget : {size_t{1}, size_t{3}, size_t{100}}) {
+    JsonDoc copy;
+    size_t steps = 1;
+    while (!copy.CopySome(*doc, budget)) ++steps;
+    copy.CheckInvariants();
+    EXPECT_EQ(JsonText(copy.root()), JsonText(doc->root()));
+    EXPECT_EQ(copy.heap_bytes(), JsonDoc::BytesOf(copy.root()));
+    if (budget == 1 && doc->root().size() > 1) {
+      EXPECT_GT(steps, doc->root().size() - 1);
+    }
+    // One that is left half done is freed.
+    JsonDoc half;
+    half.CopySome(*doc, budget);
+  }
+}
+
 TEST_P(JsonStepsTest, CopiesShareNothing) {
   auto doc = DocOf(Text());
   auto copy = std::make_unique<JsonDoc>();

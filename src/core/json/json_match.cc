@@ -7,6 +7,8 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -206,16 +208,53 @@ class JsonFinder {
     FindValues(filter.a, element, &left);
     if (left.empty()) return false;
     FindValues(filter.b, element, &right);
-    for (const JsonMatch& a : left) {
-      for (const JsonMatch& b : right) {
-        if (!Work(1 + CostOf(*a.node, *b.node))) return false;
-        if (filter.op == Op::kMatches ? Matches(filter, *a.node, *b.node)
-                                      : Compares(filter.op, *a.node, *b.node)) {
-          return true;
-        }
+    const bool holds = std::any_of(left.begin(), left.end(), [&](const JsonMatch& a) {
+      return std::any_of(right.begin(), right.end(), [&](const JsonMatch& b) {
+        return Work(1 + CostOf(*a.node, *b.node)) && Holds(filter, *a.node, *b.node);
+      });
+    });
+    return filter.op == Op::kNotIn ? !holds : holds;
+  }
+
+  bool Holds(const JsonFilter& filter, const JsonNode& a, const JsonNode& b) {
+    switch (filter.op) {
+      case Op::kMatches:
+        return Matches(filter, a, b);
+      case Op::kIn:
+      case Op::kNotIn:  // what does not hold, then
+        return IsIn(a, b);
+      case Op::kSubsetOf:
+        return a.is_array() && b.is_array() &&
+               std::ranges::all_of(a.items(), [&](const JsonNode& item) { return IsIn(item, b); });
+      case Op::kAnyOf:
+      case Op::kNoneOf: {
+        if (!a.is_array() || !b.is_array()) return false;
+        const bool has_any =
+            std::ranges::any_of(a.items(), [&](const JsonNode& item) { return IsIn(item, b); });
+        return has_any == (filter.op == Op::kAnyOf);
       }
+      case Op::kSizeOf:
+        return b.is_number() && SizeOf(a) == std::trunc(b.AsDouble());
+      case Op::kEmpty:
+        return b.type() == JsonType::kBool && SizeOf(a) && (*SizeOf(a) == 0) == b.AsBool();
+      default:
+        return Compares(filter.op, a, b);
     }
-    return false;
+  }
+
+  bool IsIn(const JsonNode& value, const JsonNode& array) {
+    if (!array.is_array()) return false;
+    return std::ranges::any_of(array.items(), [&](const JsonNode& item) {
+      return Work(1 + CostOf(value, item)) && Compares(Op::kEqual, value, item);
+    });
+  }
+
+  // Characters of a text, elements of others; none of what has neither.
+  static std::optional<double> SizeOf(const JsonNode& node) {
+    if (node.is_container()) return static_cast<double>(node.size());
+    if (!node.is_string()) return std::nullopt;
+    const auto is_first = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; };
+    return static_cast<double>(std::ranges::count_if(node.AsText(), is_first));
   }
 
   void FindValues(const Operand& operand, JsonNode* element, JsonMatches* values) {

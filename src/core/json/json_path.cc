@@ -273,13 +273,15 @@ class JsonPathParser {
 
   bool Comparison(JsonFilter* filter) {
     static constexpr std::pair<std::string_view, Op> kOps[] = {
-        {"==", Op::kEqual},        {"!=", Op::kNotEqual}, {"<=", Op::kLessEqual},
-        {">=", Op::kGreaterEqual}, {"<", Op::kLess},      {">", Op::kGreater},
-        {"=~", Op::kMatches}};
+        {"==", Op::kEqual},        {"!=", Op::kNotEqual},   {"<=", Op::kLessEqual},
+        {">=", Op::kGreaterEqual}, {"<", Op::kLess},        {">", Op::kGreater},
+        {"=~", Op::kMatches},      {"in", Op::kIn},         {"nin", Op::kNotIn},
+        {"anyof", Op::kAnyOf},     {"noneof", Op::kNoneOf}, {"subsetof", Op::kSubsetOf},
+        {"sizeof", Op::kSizeOf},   {"size", Op::kSizeOf},   {"empty", Op::kEmpty}};
     if (!Operand(&filter->a)) return false;
     SkipBlanks();
     for (const auto& [sign, op] : kOps) {
-      if (!Take(sign)) continue;
+      if (!TakeOperator(sign)) continue;
       SkipBlanks();
       filter->op = op;
       if (!Operand(&filter->b)) return false;
@@ -291,6 +293,13 @@ class JsonPathParser {
     filter->op = Op::kExists;
     if (filter->a.kind == JsonFilter::Operand::Kind::kLiteral) return Fail("an operator");
     return true;
+  }
+
+  // A word ends where no other letter follows.
+  bool TakeOperator(std::string_view sign) {
+    const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    if (is_letter(sign[0]) && is_letter(Peek(sign.size()))) return false;
+    return Take(sign);
   }
 
   bool Operand(JsonFilter::Operand* operand) {

@@ -78,6 +78,13 @@ struct JsonFilter {
     kGreater,
     kGreaterEqual,
     kMatches,
+    kIn,
+    kNotIn,
+    kSubsetOf,
+    kAnyOf,
+    kNoneOf,
+    kSizeOf,
+    kEmpty,
   };
   struct Operand {
     enum class Kind : uint8_t { kNone, kLiteral, kFromElement, kFromRoot };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/json/json_path.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -150,6 +151,53 @@ TEST(JsonPathTest, ComparesOnlyWhatIsOfOneType) {
   for (const Row& row : kRows) EXPECT_EQ(Select(kDoc, row.path), row.found) << row.path;
 }
 
+// Operators of 8.10: the examples of their page, and edges.
+TEST(JsonPathTest, ComparesWithArrays) {
+  struct {
+    const char* text;
+    const char* path;
+    const char* found;
+  } const rows[] = {
+      {R"([{"a":1,"b":1},{"b":2},{"a":1},{"c":3}])", "$[?!@.a]", R"([{"b":2},{"c":3}])"},
+      {R"({"a":[[1],[2],[1,2],[1,[2]]]})", "$.a[?(@ == [1,[2]])]", "[[1,[2]]]"},
+      {R"({"a":[1,2,3,4],"allow":[2,3]})", "$.a[?@ in [2,4]]", "[2,4]"},
+      {R"({"a":[1,2,3,4],"allow":[2,3]})", "$.a[?@ nin [2,4]]", "[1,3]"},
+      {R"({"a":[1,2,3,4],"allow":[2,3]})", "$.a[?@ in $.allow]", "[2,3]"},
+      {R"({"a":[1,2.0,"2",[2],null,{"x":1}]})", R"($.a[?@ in [2,[2.0],{"x":1},null]])",
+       R"([2.0,[2],null,{"x":1}])"},
+      {"[1,2]", "$[?@ in 1]", "[]"},
+      {"[1,2]", "$[?@ nin 1]", "[1,2]"},
+      {"[1,2]", "$[?@ nin $.none]", "[1,2]"},
+      {R"([{"a":1},{"b":1}])", "$[?@.a nin [2]]", R"([{"a":1}])"},
+      {R"([{"a":[1,5]},{"a":[6]}])", "$[?@.a[*] in [5,7]]", R"([{"a":[1,5]}])"},
+      {R"([{"a":[1,5]},{"a":[6]}])", "$[?@.a[*] nin [5,7]]", R"([{"a":[6]}])"},
+      {R"({"a":[[1,2],[1,5],[],3]})", "$.a[?@ subsetof [1,2,3]]", "[[1,2],[]]"},
+      {R"({"a":[[1,9],[8,9],[],1]})", "$.a[?@ anyof [1,2,3]]", "[[1,9]]"},
+      {R"({"a":[[4,5],[1,9],[],1]})", "$.a[?@ noneof [1,2,3]]", "[[4,5],[]]"},
+      {R"({"a":[[4,5],[1],[7,8,9]]})", "$.a[?@ sizeof 2]", "[[4,5]]"},
+      {R"({"a":[[4,5],"ab","\u20ac\u20ac",{"x":1,"y":2},2,null]})", "$.a[?@ size 2.9]",
+       R"([[4,5],"ab","\u20ac\u20ac",{"x":1,"y":2}])"},
+      {R"([[],"",[0]])", "$[?@ size -0.5]", R"([[],""])"},
+      {R"([[],"x"])", R"($[?@ size "0"])", "[]"},
+      {R"({"a":[[],[1],"",[2,3],{},{"k":1},0,null]})", "$.a[?@ empty true]", R"([[],"",{}])"},
+      {R"({"a":[[],[1],"",[2,3],{},{"k":1},0,null]})", "$.a[?@ empty false]",
+       R"([[1],[2,3],{"k":1}])"},
+      {R"([[],[1]])", "$[?@ empty 1]", "[]"},
+      {R"([{"in":1,"size":2},{"in":3}])", "$[?@.in in [1] && @.size == 2]",
+       R"([{"in":1,"size":2}])"},
+      {"[1,2]", "$[?(@in [1])]", "[1]"},
+  };
+  for (const auto& row : rows) {
+    JsonDoc expected;
+    ASSERT_EQ(ParseJson(row.found, 128, &expected), "") << row.found;
+    EXPECT_EQ(Select(row.text, row.path), JsonText(expected.root())) << row.path;
+  }
+  for (const char* path : {"$[?@ inn [1]]", "$[?@ in]", "$[?@ sizeof]", "$[?@ empty]",
+                           "$[?@ within [1]]", "$[?@ in in [1]]"}) {
+    EXPECT_THAT(Select("[1]", path), testing::StartsWith("Error")) << path;
+  }
+}
+
 TEST(JsonPathTest, WhatIsNoPathIsRefused) {
   for (const char* text : {"$.",
                            "$..",
@@ -229,6 +277,15 @@ TEST(JsonPathTest, WorkIsBounded) {
   EXPECT_EQ(Select("[1,2,3]", "$[*]", 100), "[1,2,3]");
   EXPECT_EQ(Select("[1,2,3,4,5,6,7,8,9,10,11,12]", "$[?(@ > 100)]", 10), "too much");
   EXPECT_EQ(Select("[[1],[2],[3]]", "$..[?($..[?($..[?(@ == 7)])])]", 100), "too much");
+  std::string many = "0";
+  for (int i = 1; i < 1000; ++i) many += "," + std::to_string(i);
+  const std::string arrays = "[[" + many + "],[" + many + "]]";
+  for (const char* word : {"subsetof", "anyof", "noneof"}) {
+    const std::string filter = std::string("$[?@ ") + word + " $[1]]";
+    EXPECT_EQ(Select(arrays, filter, 500), "too much") << word;
+    EXPECT_NE(Select(arrays, filter, 2'000'000), "too much") << word;
+  }
+  EXPECT_EQ(Select(arrays, "$[0][?@ nin $[1]]", 100'000), "too much");
 }
 
 TEST(JsonPathTest, SortsForChange) {

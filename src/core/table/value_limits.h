@@ -25,6 +25,8 @@ struct StreamLimit {
   // stream says otherwise (stream-idmp-duration, stream-idmp-maxsize).
   uint32_t producer_seconds = 100;
   uint32_t producer_messages = 100;
+  // Of how many producers a stream remembers messages (stream_idmp_producers_max).
+  uint32_t producers_max = 10'000;
 };
 
 }  // namespace dfly

@@ -42,7 +42,7 @@ std::optional<StreamId> StreamProducers::Find(std::string_view producer, std::st
 }
 
 void StreamProducers::Add(std::string_view producer, std::string_view message, StreamId id,
-                          int64_t now_ms) {
+                          int64_t now_ms, size_t producers_max) {
   // Each call adds one and may forget several, so all that are old go in time.
   constexpr int kForgottenMax = 100;
   for (int i = 0; i < kForgottenMax && !by_id_.empty(); ++i) {
@@ -53,15 +53,21 @@ void StreamProducers::Add(std::string_view producer, std::string_view message, S
   // It may be among those that are old and have not gone yet.
   if (const auto it = producers_.find(producer); it != producers_.end()) {
     while (it->second->messages.contains(message)) {
-      const bool is_last = it->second->messages.size() == 1;
-      ForgetOldest(it->second);
-      if (is_last) break;
+      if (ForgetOldest(it->second)) break;
     }
   }
   const bool is_kept = Restore(producer, message, id);
   DCHECK(is_kept);
   Producer* const its_producer = producers_.find(producer)->second;
   while (its_producer->messages.size() > messages_max) ForgetOldest(its_producer);
+  while (producers_.size() > producers_max) {
+    // The one that has sent just now has the last of these, unless its id is in the past.
+    auto silent = by_last_.begin();
+    if (silent->second == its_producer) ++silent;
+    Producer* const forgotten = silent->second;
+    while (!ForgetOldest(forgotten)) {
+    }
+  }
 }
 
 bool StreamProducers::Restore(std::string_view producer, std::string_view message, StreamId id) {
@@ -75,19 +81,26 @@ bool StreamProducers::Restore(std::string_view producer, std::string_view messag
   const auto [at, is_new] =
       its_producer.messages.emplace(StreamName(message, CountingAllocator<char>(bytes_)), id);
   if (!is_new) return false;
-  its_producer.order.emplace(id, at);
+  Order& order = its_producer.order;
+  if (order.empty() || std::prev(order.end())->first < id) {
+    if (!order.empty()) by_last_.erase(std::prev(order.end())->first);
+    by_last_.emplace(id, &its_producer);
+  }
+  order.emplace(id, at);
   by_id_.emplace(id, &its_producer);
   return true;
 }
 
-void StreamProducers::ForgetOldest(Producer* producer) {
+bool StreamProducers::ForgetOldest(Producer* producer) {
   const auto oldest = producer->order.begin();
   by_id_.erase(oldest->first);
+  if (producer->order.size() == 1) by_last_.erase(oldest->first);
   producer->messages.erase(oldest->second);
   producer->order.erase(oldest);
-  if (!producer->order.empty()) return;
+  if (!producer->order.empty()) return false;
   producers_.erase(std::string_view(producer->name));
   DeleteCounted(producer, bytes_);
+  return true;
 }
 
 void StreamProducers::Clear() {
@@ -120,6 +133,8 @@ void StreamProducers::CheckInvariants() const {
     CHECK(!producer->order.empty());
     CHECK_EQ(producer->order.size(), producer->messages.size());
     messages += producer->order.size();
+    const auto last = by_last_.find(std::prev(producer->order.end())->first);
+    CHECK(last != by_last_.end() && last->second == producer);
     for (const auto& [id, message] : producer->order) {
       CHECK(message->second == id);
       const auto it = by_id_.find(id);
@@ -127,6 +142,7 @@ void StreamProducers::CheckInvariants() const {
     }
   }
   CHECK_EQ(messages, by_id_.size());
+  CHECK_EQ(by_last_.size(), producers_.size());
 }
 
 }  // namespace dfly

@@ -19,7 +19,8 @@
 namespace dfly {
 
 // A message is as old as its entry, whose id has the time. It is forgotten when it is older than
-// `duration_s`, or when its producer has sent `messages_max` others.
+// `duration_s`, or when its producer has sent `messages_max` others. If there are too many
+// producers, the one that has sent nothing for the longest time is forgotten as a whole.
 //
 // Owner:    a StreamValue.
 // Suspends: never.
@@ -31,7 +32,8 @@ class StreamProducers {
         messages_max(limit.producer_messages),
         bytes_(bytes),
         producers_(ProducersAllocator(bytes)),
-        by_id_(ByIdAllocator(bytes)) {}
+        by_id_(ByIdAllocator(bytes)),
+        by_last_(ByIdAllocator(bytes)) {}
   ~StreamProducers();
   StreamProducers(const StreamProducers&) = delete;
   StreamProducers& operator=(const StreamProducers&) = delete;
@@ -52,9 +54,11 @@ class StreamProducers {
   // The entry of that message. None: it is not known, or too old.
   std::optional<StreamId> Find(std::string_view producer, std::string_view message,
                                int64_t now_ms) const;
-  // Forgets some that are too old, and of the producer those that are too many. REQUIRES: the
-  // message is not kept, and `id` is no other one's; ids mostly grow.
-  void Add(std::string_view producer, std::string_view message, StreamId id, int64_t now_ms);
+  // Forgets some that are too old, of the producer those that are too many, and producers if there
+  // are more than `producers_max`, which is not 0. REQUIRES: the message is not kept, and `id` is
+  // no other one's; ids mostly grow.
+  void Add(std::string_view producer, std::string_view message, StreamId id, int64_t now_ms,
+           size_t producers_max);
   // As it was kept elsewhere: forgets nothing. False: as Add requires it, it is not so.
   bool Restore(std::string_view producer, std::string_view message, StreamId id);
   void Clear();
@@ -107,12 +111,13 @@ class StreamProducers {
     const uint64_t duration_ms = uint64_t{1000} * duration_s;
     return id.ms < UINT64_MAX - duration_ms && id.ms + duration_ms <= static_cast<uint64_t>(now_ms);
   }
-  // The oldest one of the producer, who goes with the last.
-  void ForgetOldest(Producer* producer);
+  // The oldest one of the producer, who goes with the last. True: it has.
+  bool ForgetOldest(Producer* producer);
 
   size_t* bytes_;
   Producers producers_;  // each has messages
   ById by_id_;           // of all messages
+  ById by_last_;         // producers by their last message
 };
 
 }  // namespace dfly

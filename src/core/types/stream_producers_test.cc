@@ -21,7 +21,7 @@ class StreamProducersTest : public testing::Test {
   }
   StreamProducers& producers() { return *producers_; }
   void Add(const std::string& producer, const std::string& message, uint64_t ms) {
-    producers().Add(producer, message, {ms, 0}, static_cast<int64_t>(ms));
+    producers().Add(producer, message, {ms, 0}, static_cast<int64_t>(ms), producers_max_);
     producers().CheckInvariants();
   }
   std::string Find(const std::string& producer, const std::string& message, int64_t now_ms) {
@@ -29,6 +29,7 @@ class StreamProducersTest : public testing::Test {
     return id ? std::to_string(id->ms) : "";
   }
 
+  size_t producers_max_ = 10'000;
   size_t bytes_ = 0;
   std::unique_ptr<StreamProducers> producers_ =
       std::make_unique<StreamProducers>(&bytes_, kProducerLimit);
@@ -69,11 +70,35 @@ TEST_F(StreamProducersTest, ManyProducersThatGoAwayCostNothing) {
   size_t most = 0;
   for (uint64_t i = 0; i < 20'000; ++i) {
     producers().Add("producer" + std::to_string(i), "message", {i * 100, 0},
-                    static_cast<int64_t>(i * 100));
+                    static_cast<int64_t>(i * 100), producers_max_);
     if (i == 200) most = bytes_;
   }
   EXPECT_LE(bytes_, most * 2);
   EXPECT_EQ(producers().producers(), 100u);
+}
+
+TEST_F(StreamProducersTest, OfTooManyProducersTheOneThatIsSilentForLongestIsForgotten) {
+  producers_max_ = 3;
+  Add("a", "1", 1000);
+  Add("b", "1", 1001);
+  Add("b", "2", 1002);
+  Add("c", "1", 1003);
+  Add("a", "2", 1004);
+  Add("d", "1", 1005);
+  EXPECT_EQ(producers().producers(), 3u);
+  EXPECT_EQ(Find("b", "1", 1005), "");
+  EXPECT_EQ(Find("b", "2", 1005), "");
+  EXPECT_EQ(Find("a", "1", 1005), "1000");
+  EXPECT_EQ(Find("d", "1", 1005), "1005");
+  // Whose last message has an id in the past is not forgotten at once.
+  Add("e", "1", 900);
+  EXPECT_EQ(Find("e", "1", 1005), "900");
+  EXPECT_EQ(Find("c", "1", 1005), "");
+  // With a smaller limit several go.
+  producers_max_ = 1;
+  Add("f", "1", 1006);
+  EXPECT_EQ(producers().producers(), 1u);
+  EXPECT_EQ(Find("f", "1", 1006), "1006");
 }
 
 TEST_F(StreamProducersTest, IsMadeAgainAndFreedInSteps) {
@@ -98,7 +123,7 @@ TEST_F(StreamProducersTest, IsMadeAgainAndFreedInSteps) {
 TEST(StreamValueProducersTest, BelongToTheStream) {
   auto stream = std::make_unique<StreamValue>();
   const size_t before = stream->bytes();
-  stream->MakeProducers(kProducerLimit).Add("a", "1", {5, 0}, 5);
+  stream->MakeProducers(kProducerLimit).Add("a", "1", {5, 0}, 5, 1);
   EXPECT_GT(stream->bytes(), before);
   const std::unique_ptr<StreamValue> copy(stream->Clone());
   copy->CheckInvariants();

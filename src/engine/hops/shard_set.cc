@@ -86,6 +86,12 @@ uint64_t ShardSet::changes() const {
   return sum;
 }
 
+uint64_t ShardSet::evictable_bytes() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.evictable_bytes.load(std::memory_order_relaxed);
+  return sum;
+}
+
 uint64_t ShardSet::used_bytes() const {
   uint64_t sum = 0;
   for (const Cell& cell : cells_) sum += cell.used_bytes.load(std::memory_order_relaxed);

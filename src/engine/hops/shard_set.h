@@ -190,6 +190,13 @@ class ShardSet {
   uint64_t pending_bytes(ShardId id) const {
     return cells_[id].pending_bytes.load(std::memory_order_relaxed);
   }
+  // Of used bytes, those of databases that evict. Shards tell them only while memory is short.
+  uint64_t PublishEvictableBytes(const Shard& shard) {
+    const uint64_t bytes = shard.evictable_bytes();
+    cells_[shard.id()].evictable_bytes.store(bytes, std::memory_order_relaxed);
+    return bytes;
+  }
+  uint64_t evictable_bytes() const;
   // The sum of what each shard used at most, so perhaps more than all ever used at once.
   uint64_t peak_bytes() const;
 
@@ -204,6 +211,7 @@ class ShardSet {
     std::atomic<uint64_t> pending_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
     std::atomic<uint64_t> changes{0};
+    std::atomic<uint64_t> evictable_bytes{0};
   };
 
   alignas(64) std::atomic<uint64_t> last_number_{0};

@@ -121,6 +121,9 @@ class Transaction {
   void Tell(int db_index, const Words&... words) {
     TellWords(db_index, {EffectWord(words).text()...});
   }
+  void TellAll(int db_index, std::span<const std::string_view> words) {
+    unit().Tell(db_index, words);
+  }
   // REQUIRES: no hop is under way.
   Unit& unit() {
     if (outer_ != nullptr) return outer_->unit();
@@ -187,7 +190,7 @@ class Transaction {
   }
 
   void TellWords(int db_index, std::initializer_list<std::string_view> words) {
-    unit().Tell(db_index, std::span(words.begin(), words.size()));
+    TellAll(db_index, std::span(words.begin(), words.size()));
   }
   void Prepare();
   // The effects of its command begin, and end: then they are delivered before its intents go. If

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/keyspace/access_clock.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace dfly {
@@ -28,6 +29,33 @@ std::optional<EvictionPolicy> PolicyOfName(std::string_view name) {
     if (kPolicyNames[i] == name) return static_cast<EvictionPolicy>(i);
   }
   return std::nullopt;
+}
+
+EvictionRules EvictionSettings::Of(int db_index) const {
+  EvictionRules its = rules;
+  const auto it = db_policies.find(db_index);
+  if (it != db_policies.end()) its.policy = it->second;
+  return its;
+}
+
+bool EvictionSettings::evicts(int db_count) const {
+  const auto evicts = [](const auto& its) { return its.second != EvictionPolicy::kNone; };
+  return std::ranges::any_of(db_policies, evicts) ||
+         (rules.evicts() && db_policies.size() < static_cast<size_t>(db_count));
+}
+
+bool EvictionSettings::spares_some() const {
+  const auto spares = [](const auto& its) { return its.second == EvictionPolicy::kNone; };
+  return !rules.evicts() || std::ranges::any_of(db_policies, spares);
+}
+
+std::string PolicyList(const DatabasePolicies& policies, char after_number, char between) {
+  std::string list;
+  for (const auto& [db_index, policy] : policies) {
+    if (!list.empty()) list += between;
+    list.append(std::to_string(db_index)).append(1, after_number).append(PolicyName(policy));
+  }
+  return list;
 }
 
 uint8_t AccessClock::Aged(uint16_t clock, uint8_t period) const {

@@ -11,14 +11,16 @@
 // until each key is used again.
 //
 // Cache mode counts every hit, up to 255, and halves the count of all in each epoch. An epoch ends
-// when kEpochTurnovers times as many keys were evicted as the shard has: so how fast a key is
+// when kEpochTurnovers times as many keys were evicted as the database has: so how fast a key is
 // forgotten depends on how fast others come, and not on the wall clock. Redis' logarithm tells
 // rarely used keys apart by chance, and these are the ones to choose from. (docs/benchmarks.md)
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/table/compact_value.h"
@@ -44,12 +46,14 @@ enum class EvictionPolicy : uint8_t {
 std::string_view PolicyName(EvictionPolicy policy);
 std::optional<EvictionPolicy> PolicyOfName(std::string_view name);
 
+// Of one database.
 struct EvictionRules {
   EvictionPolicy policy = EvictionPolicy::kNone;
   uint32_t samples = 5;            // maxmemory-samples
   uint32_t lfu_log_factor = 10;    // the larger, the more hits a counter can tell apart
   uint32_t lfu_decay_minutes = 1;  // after so many a counter loses one; 0: never
 
+  bool evicts() const { return policy != EvictionPolicy::kNone; }
   bool is_volatile() const {
     return policy >= EvictionPolicy::kVolatileLru && policy <= EvictionPolicy::kVolatileTtl;
   }
@@ -61,9 +65,29 @@ struct EvictionRules {
     return policy == EvictionPolicy::kAllKeysLfu || policy == EvictionPolicy::kVolatileLfu ||
            policy == EvictionPolicy::kCache;
   }
+  // What keys of a database with the other rules have in their clocks means the same here. In cache
+  // mode each database has epochs of its own.
+  bool ReadsClockAs(const EvictionRules& other) const {
+    return counts_hits() == other.counts_hits() && policy != EvictionPolicy::kCache &&
+           other.policy != EvictionPolicy::kCache;
+  }
 };
 
-// Owner:    one shard; used on its thread only.
+using DatabasePolicies = std::map<int, EvictionPolicy>;  // by the number of the database
+// "0 allkeys-lru 5 noeviction", with other characters if you like.
+std::string PolicyList(const DatabasePolicies& policies, char after_number, char between);
+
+// Of all databases.
+struct EvictionSettings {
+  EvictionRules rules;           // the policy is that of databases that have none of their own
+  DatabasePolicies db_policies;  // of those that have
+
+  EvictionRules Of(int db_index) const;
+  bool evicts(int db_count) const;  // one of them does
+  bool spares_some() const;         // one does not
+};
+
+// Owner:    one Database; used on its shard's thread only.
 // Suspends: never.
 class AccessClock {
  public:

@@ -23,10 +23,12 @@ KeyEvent MembersExpired(ValueType type) {
 
 }  // namespace
 
-Database::Database(int index, ChangeListener* listener)
+Database::Database(int index, ChangeListener* listener, const EvictionRules& rules)
     : born_(births.fetch_add(1, std::memory_order_relaxed) * kLayoutsMax),
       index_(index),
-      listener_(listener) {}
+      listener_(listener) {
+  access_clock_.set_rules(rules);
+}
 
 bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   Table::Iterator it = table_.Find(probe);
@@ -77,12 +79,13 @@ bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_
 }
 
 bool Database::Load(const KeyProbe& probe, CompactValue value, std::optional<int64_t> deadline_ms,
-                    bool is_sticky) {
+                    bool is_sticky, int64_t now_ms) {
   const auto [it, is_new] = table_.FindOrInsert(probe);
   if (!is_new) return false;
   it->value = std::move(value);
   it->key.set_flag(CompactKey::kCutParity, cut_parity_);
   it->key.set_flag(CompactKey::kSticky, is_sticky);
+  access_clock_.Start(it->value, now_ms);
   AccountValue(0, it->value.HeapBytes());
   SyncMembers(*it);
   if (deadline_ms) SetDeadline(*it, probe, *deadline_ms);

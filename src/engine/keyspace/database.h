@@ -20,6 +20,7 @@
 #include "core/table/dash_table.h"
 #include "core/table/deadline_table.h"
 #include "core/text/hash.h"
+#include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/memcached_items.h"
 #include "engine/keyspace/mutation.h"
 #include "helio/base/logging.h"
@@ -83,7 +84,7 @@ class CutKeeper {
 class Database {
  public:
   using Table = DashTable<CompactValue>;
-  Database(int index, ChangeListener* listener);
+  Database(int index, ChangeListener* listener, const EvictionRules& rules);
 
   int index() const { return index_; }
   void set_index(int index) { index_ = index; }  // SWAPDB
@@ -100,6 +101,10 @@ class Database {
   size_t bytes() const {
     return table_.bytes() + expiry_.bytes() + member_expiry_.bytes() + value_bytes_;
   }
+
+  // What eviction goes by here.
+  AccessClock& access_clock() { return access_clock_; }
+  const EvictionRules& eviction_rules() const { return access_clock_.rules(); }
 
   // Reading one takes so long that others should run meanwhile.
   static constexpr size_t kLargeValueBytes = 256 * 1024;
@@ -137,9 +142,9 @@ class Database {
     table_.Reserve(keys);
     expiry_.Reserve(deadlines);
   }
-  // A key that comes from a snapshot. False: it is there already.
+  // A key that comes from a snapshot; to eviction it is new. False: it is there already.
   [[nodiscard]] bool Load(const KeyProbe& probe, CompactValue value,
-                          std::optional<int64_t> deadline_ms, bool is_sticky);
+                          std::optional<int64_t> deadline_ms, bool is_sticky, int64_t now_ms);
   // Removes a key and its deadline. `probe` must not be the table's own memory.
   void Remove(Table::Iterator it, const KeyProbe& probe);
 
@@ -279,6 +284,7 @@ class Database {
   bool cut_parity_ = false;  // the flag of keys that are saved, or came after the last cut
   CutKeeper* keeper_ = nullptr;
   ChangeListener* const listener_;
+  AccessClock access_clock_;
   Table table_;
   DeadlineTable expiry_;
   DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
@@ -305,13 +311,21 @@ class DatabaseSet {
     DCHECK_LT(index, count());
     std::unique_ptr<Database>& database = databases_[static_cast<size_t>(index)];
     if (database == nullptr) {
-      database = std::make_unique<Database>(index, listener_);
+      database = std::make_unique<Database>(index, listener_, eviction_.Of(index));
       made_end_ = std::max(made_end_, static_cast<size_t>(index) + 1);
     }
     return *database;
   }
   // Null: nothing was ever in it.
   Database* Find(int index) const { return databases_[static_cast<size_t>(index)].get(); }
+  // The policy belongs to the number of a database, and not to what is in it: Swap does not take it
+  // along.
+  void SetEviction(const EvictionSettings& eviction) {
+    eviction_ = eviction;
+    for (int i = 0; i < count(); ++i) UpdateRules(i);
+  }
+  const EvictionSettings& eviction() const { return eviction_; }
+
   // It is as new then. Null as above.
   std::unique_ptr<Database> Take(int index) {
     return std::move(databases_[static_cast<size_t>(index)]);
@@ -321,9 +335,11 @@ class DatabaseSet {
     made_end_ = std::max(made_end_, static_cast<size_t>(std::max(first, second)) + 1);
     for (int index : {first, second}) {
       if (Database* database = Find(index)) database->set_index(index);
+      UpdateRules(index);
     }
   }
-  // The databases of both change places, not what memcached's clients know.
+  // The databases of both change places, not what memcached's clients know. REQUIRES: both have the
+  // same eviction().
   void SwapAll(DatabaseSet& other) {
     databases_.swap(other.databases_);
     std::swap(made_end_, other.made_end_);
@@ -347,7 +363,12 @@ class DatabaseSet {
   }
 
  private:
+  void UpdateRules(int index) {
+    if (Database* database = Find(index)) database->access_clock().set_rules(eviction_.Of(index));
+  }
+
   ChangeListener* const listener_;
+  EvictionSettings eviction_;
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;  // all behind it are null
   MemcachedItems memcached_;

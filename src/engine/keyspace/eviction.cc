@@ -14,29 +14,35 @@ namespace {
 // Coldness is compared as a whole: its low bits are drawn, so that equals have equal chances.
 constexpr unsigned kTieBits = 32;
 
+// A bucket has about a dozen keys and costs as much as one or two random samples.
+size_t BucketsFor(const EvictionRules& rules, size_t most) {
+  return std::clamp<size_t>((size_t{rules.samples} + 1) / 2, 1, most);
+}
+
+// How many keys of the database may go by its policy.
+size_t EvictableIn(const Database& database) {
+  const EvictionRules& rules = database.eviction_rules();
+  if (!rules.evicts()) return 0;
+  return rules.is_volatile() ? database.expires() : database.size();
+}
+
 }  // namespace
 
 void Evictor::Reset() {
   barren_until_ms_ = 0;
   found_nothing_ = false;
   fruitless_buckets_ = 0;
-  floor_ = 0;
+  for (Hand& hand : hands_) hand.floor = 0;
 }
 
 bool Evictor::is_barren(int64_t now_ms) const {
   return now_ms < barren_until_ms_ && shard_.stats().changes < barren_until_changes_;
 }
 
-// A bucket has about a dozen keys and costs as much as one or two random samples.
-size_t Evictor::buckets_wanted() const {
-  return std::clamp<size_t>((shard_.access_clock().rules().samples + 1) / 2, 1, kBucketsMax);
-}
-
 Evictor::Progress Evictor::Evict(size_t bytes, size_t keys_max, const SparedKeys& spared,
                                  int64_t now_ms, int64_t due_ms) {
   Progress progress;
-  const EvictionRules& rules = shard_.access_clock().rules();
-  if (rules.policy == EvictionPolicy::kNone || is_barren(now_ms)) {
+  if (is_barren(now_ms)) {
     progress.end = End::kBarren;
     found_nothing_ = true;
     return progress;
@@ -62,32 +68,34 @@ Evictor::Progress Evictor::Evict(size_t bytes, size_t keys_max, const SparedKeys
 }
 
 Database* Evictor::ChooseDatabase() {
-  const bool is_volatile = shard_.access_clock().rules().is_volatile();
-  const auto weight_of = [is_volatile](const Database& database) {
-    return is_volatile ? database.expires() : database.size();
-  };
   // Most servers use one.
   size_t total = 0;
   Database* only = nullptr;
   size_t used = 0;
   for (int i = 0; i < shard_.db_count(); ++i) {
     Database* database = shard_.FindDb(i);
-    if (database == nullptr || weight_of(*database) == 0) continue;
-    total += weight_of(*database);
+    const size_t keys = database == nullptr ? 0 : EvictableIn(*database);
+    if (keys == 0) continue;
+    total += keys;
     only = database;
     ++used;
   }
   keys_ = total;
   if (used <= 1) return only;
-  uint64_t chosen = (uint64_t{shard_.access_clock().Random()} * total) >> 32;
+  uint64_t chosen = (uint64_t{only->access_clock().Random()} * total) >> 32;
   for (int i = 0; i < shard_.db_count(); ++i) {
     Database* database = shard_.FindDb(i);
     if (database == nullptr) continue;
-    const size_t weight = weight_of(*database);
-    if (chosen < weight) return database;
-    chosen -= weight;
+    const size_t keys = EvictableIn(*database);
+    if (chosen < keys) return database;
+    chosen -= keys;
   }
   return only;
+}
+
+auto Evictor::HandOf(const Database& database) -> Hand& {
+  hands_.resize(static_cast<size_t>(shard_.db_count()));
+  return hands_[static_cast<size_t>(database.index())];
 }
 
 auto Evictor::EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms) -> Found {
@@ -117,7 +125,7 @@ auto Evictor::EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms)
 }
 
 void Evictor::Search(Database& database, int64_t now_ms) {
-  const EvictionRules& rules = shard_.access_clock().rules();
+  const EvictionRules& rules = database.eviction_rules();
   const bool is_random = rules.policy == EvictionPolicy::kAllKeysRandom ||
                          rules.policy == EvictionPolicy::kVolatileRandom;
   if (is_random && Draw(database)) return;
@@ -129,7 +137,7 @@ void Evictor::Search(Database& database, int64_t now_ms) {
 }
 
 bool Evictor::Draw(Database& database) {
-  AccessClock& clock = shard_.access_clock();
+  AccessClock& clock = database.access_clock();
   const auto random = [&clock] { return clock.Random(); };
   for (size_t i = 0; i < kDrawsMax; ++i) {
     std::string key;
@@ -146,8 +154,8 @@ bool Evictor::Draw(Database& database) {
   return false;
 }
 
-uint64_t Evictor::ColdnessOf(CompactValue& value, int64_t now_ms) {
-  AccessClock& clock = shard_.access_clock();
+uint64_t Evictor::ColdnessOf(Database& database, CompactValue& value, int64_t now_ms) {
+  AccessClock& clock = database.access_clock();
   uint64_t coldness = 0;
   switch (clock.rules().policy) {
     case EvictionPolicy::kAllKeysLfu:
@@ -185,47 +193,46 @@ void Evictor::Consider(uint64_t coldness, KeyOf key_of) {
 }
 
 void Evictor::SearchAll(Database& database, int64_t now_ms) {
-  hands_.resize(static_cast<size_t>(shard_.db_count()));
-  uint32_t& hand = hands_[static_cast<size_t>(database.index())];
-  const bool counts_hits = shard_.access_clock().rules().counts_hits();
-  const size_t wanted = buckets_wanted();
+  Hand& hand = HandOf(database);
+  const EvictionRules& rules = database.eviction_rules();
+  const bool counts_hits = rules.counts_hits();
+  const size_t wanted = BucketsFor(rules, kBucketsMax);
   while (buckets_ < kBucketsMax && (buckets_ < wanted || met_ == 0)) {
     ++buckets_;
-    hand = database.Scan(hand, [&](Database::Table::Slot& slot) {
+    hand.at = database.Scan(hand.at, [&](Database::Table::Slot& slot) {
       if (slot.key.has_flag(CompactKey::kSticky)) return;
-      Consider(ColdnessOf(slot.value, now_ms), [&slot] { return slot.key.ToString(); });
+      Consider(ColdnessOf(database, slot.value, now_ms), [&slot] { return slot.key.ToString(); });
     });
     if (!counts_hits || met_ == 0) continue;
     const uint64_t hits = UINT8_MAX - (candidates_[0].coldness >> kTieBits);
-    if (hits <= floor_) break;
+    if (hits <= hand.floor) break;
   }
-  database.Prefetch(FetchStage::kBucket, uint64_t{hand} << 32);
+  database.Prefetch(FetchStage::kBucket, uint64_t{hand.at} << 32);
   if (!counts_hits || met_ == 0) return;
   const uint64_t hits = UINT8_MAX - (candidates_[0].coldness >> kTieBits);
-  if (hits > floor_) {
-    ++floor_;  // by small steps: this neighbourhood may be no measure
+  if (hits > hand.floor) {
+    ++hand.floor;  // by small steps: this neighbourhood may be no measure
   } else {
-    floor_ = static_cast<uint8_t>(hits);
+    hand.floor = static_cast<uint8_t>(hits);
   }
 }
 
 void Evictor::SearchDeadlines(Database& database, int64_t now_ms) {
-  hands_.resize(static_cast<size_t>(shard_.db_count()));
-  uint32_t& hand = hands_[static_cast<size_t>(database.index())];
-  const EvictionRules& rules = shard_.access_clock().rules();
+  Hand& hand = HandOf(database);
+  const EvictionRules& rules = database.eviction_rules();
   const bool by_deadline = rules.policy == EvictionPolicy::kVolatileTtl;
   // The value of each has to be looked for, which costs as much as Redis' samples do.
-  const size_t wanted = by_deadline ? buckets_wanted() * 12 : rules.samples;
+  const size_t wanted = by_deadline ? BucketsFor(rules, kBucketsMax) * 12 : rules.samples;
   int rounds = 0;
   while (buckets_ < kBucketsMax && met_ < wanted && rounds < 2) {
     ++buckets_;
-    hand = database.ScanDeadlines(hand, [&](Database::Table::Slot& slot, int64_t at_ms) {
+    hand.at = database.ScanDeadlines(hand.at, [&](Database::Table::Slot& slot, int64_t at_ms) {
       if (slot.key.has_flag(CompactKey::kSticky)) return;
-      const uint64_t coldness =
-          by_deadline ? static_cast<uint64_t>(INT64_MAX - at_ms) : ColdnessOf(slot.value, now_ms);
+      const uint64_t coldness = by_deadline ? static_cast<uint64_t>(INT64_MAX - at_ms)
+                                            : ColdnessOf(database, slot.value, now_ms);
       Consider(coldness, [&slot] { return slot.key.ToString(); });
     });
-    rounds += hand == 0;  // there may be few
+    rounds += hand.at == 0;  // there may be few
   }
 }
 
@@ -250,7 +257,7 @@ void Evictor::Remove(Database& database, const Candidate& candidate, uint64_t ha
                      .key = candidate.key,
                      .kind = MutationKind::kEvicted,
                      .event = KeyEvent::kEvicted});
-  if (shard_.access_clock().CountEviction(keys)) floor_ /= 2;
+  if (database.access_clock().CountEviction(keys)) HandOf(database).floor /= 2;
 }
 
 }  // namespace dfly

@@ -15,6 +15,9 @@
 //
 // volatile-*: the hand goes round the table of deadlines instead, so that a few keys with a
 // deadline are found among many without. Keys that are due are expired on the way.
+//
+// Databases may have different policies. Each key goes from one of them, by chance: a database that
+// has twice as many keys that may go loses twice as many. Then its own policy chooses.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +27,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/key_tag.h"
 
 namespace dfly {
@@ -89,8 +91,15 @@ class Evictor {
   };
   enum class Found : uint8_t { kEvicted, kBusy, kNone };
 
+  // In one database.
+  struct Hand {
+    uint32_t at = 0;    // in its table, or in that of its deadlines
+    uint8_t floor = 0;  // hits of the keys that were evicted lately
+  };
+
   Found EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms);
   Database* ChooseDatabase();
+  Hand& HandOf(const Database& database);
   void Search(Database& database, int64_t now_ms);
   // A random key. False: all that were drawn are sticky, so the hand has to look.
   bool Draw(Database& database);
@@ -99,20 +108,18 @@ class Evictor {
   // `key_of()` gives the name of a key that is kept.
   template <typename KeyOf>
   void Consider(uint64_t coldness, KeyOf key_of);
-  uint64_t ColdnessOf(class CompactValue& value, int64_t now_ms);
+  uint64_t ColdnessOf(Database& database, class CompactValue& value, int64_t now_ms);
   bool IsSpared(const Database& database, std::string_view key, uint64_t hash,
                 const SparedKeys& spared) const;
   void Remove(Database& database, const Candidate& candidate, uint64_t hash, int64_t due_ms);
-  size_t buckets_wanted() const;
 
   Shard& shard_;
-  std::vector<uint32_t> hands_;        // by database: in its table, or in that of its deadlines
+  std::vector<Hand> hands_;            // by database
   std::vector<Candidate> candidates_;  // coldest first
   size_t candidate_count_ = 0;         // the rest keep their strings' memory
   size_t buckets_ = 0;                 // looked at by this search
   size_t met_ = 0;                     // evictable keys that it has seen
-  uint8_t floor_ = 0;                  // hits of the keys that were evicted lately
-  size_t keys_ = 0;                    // that the policy is about, sticky ones included
+  size_t keys_ = 0;                    // that the policies are about, sticky ones included
   uint64_t fruitless_buckets_ = 0;     // since something evictable was met
   int64_t barren_until_ms_ = 0;
   uint64_t barren_until_changes_ = 0;  // of the shard's keys

@@ -24,8 +24,7 @@ class EvictionTest : public testing::Test {
   EvictionTest() { SetHashSeed(1); }  // who is evicted depends on the layout
 
   void Use(EvictionPolicy policy, uint32_t samples = 10) {
-    shard_.access_clock().set_rules({.policy = policy, .samples = samples});
-    shard_.evictor().Reset();
+    shard_.SetEviction({.rules = {.policy = policy, .samples = samples}, .db_policies = policies_});
   }
   void Set(const std::string& key, int db = 0, std::optional<int64_t> deadline_ms = {},
            int64_t now_ms = kNow) {
@@ -62,6 +61,7 @@ class EvictionTest : public testing::Test {
   }
 
   Shard shard_{0, 16};
+  DatabasePolicies policies_;  // for Use
   std::vector<uint64_t> spared_;
 };
 
@@ -309,6 +309,107 @@ TEST_F(EvictionTest, AllDatabasesGiveInProportion) {
   EXPECT_EQ(Evict(2000).keys, 2000u);
   EXPECT_NEAR(static_cast<double>(shard_.db(2).size()), 1500, 150);
   EXPECT_NEAR(static_cast<double>(shard_.db(7).size()), 500, 150);
+}
+
+TEST_F(EvictionTest, OnlyDatabasesWhosePolicyEvictsGive) {
+  policies_ = {{3, EvictionPolicy::kNone}, {5, EvictionPolicy::kVolatileRandom}};
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 300);
+  Fill(0, 300, 3);
+  Fill(0, 300, 5);
+  for (int i = 300; i < 400; ++i) Set(KeyOf(i), 5, kNow + 1'000'000);
+  EXPECT_EQ(shard_.evictable_bytes(), shard_.db(0).bytes() + shard_.db(5).bytes());
+  EXPECT_EQ(Evict(kAll).keys, 400u);
+  EXPECT_EQ(shard_.db(0).size(), 0u);
+  EXPECT_EQ(shard_.db(3).size(), 300u);
+  EXPECT_EQ(shard_.db(5).size(), 300u);
+  EXPECT_EQ(Evict(1).end, Evictor::End::kBarren);
+}
+
+TEST_F(EvictionTest, ADatabaseMayEvictWhereTheOthersDoNot) {
+  policies_ = {{2, EvictionPolicy::kAllKeysRandom}};
+  Use(EvictionPolicy::kNone);
+  Fill(0, 100);
+  Fill(0, 100, 2);
+  EXPECT_EQ(Evict(kAll).keys, 100u);
+  EXPECT_EQ(CountIn(0, 100), 100);
+}
+
+TEST_F(EvictionTest, EachDatabaseChoosesByItsOwnPolicy) {
+  shard_.SetEviction(
+      {.rules = {.samples = 1000, .lfu_decay_minutes = 0},
+       .db_policies = {{0, EvictionPolicy::kAllKeysLfu}, {1, EvictionPolicy::kAllKeysLru}}});
+  for (int db : {0, 1}) {
+    for (int i = 0; i < 200; ++i) Set(KeyOf(i), db, {}, kNow - 1000 * (200 - i));
+  }
+  // In both the oldest half is read, and long ago; only its frequency speaks for it.
+  for (int db : {0, 1}) {
+    for (int i = 0; i < 100; ++i) {
+      for (int hit = 0; hit < 50; ++hit) {
+        ShardContext cx(shard_, db, kNow - 300'000);
+        ASSERT_TRUE(cx.FindReadOnly(KeyOf(i)));
+      }
+    }
+  }
+  EXPECT_EQ(Evict(200).keys, 200u);
+  int frequent = 0;
+  int recent = 0;
+  for (int i = 0; i < 100; ++i) frequent += Exists(KeyOf(i), 0);
+  for (int i = 100; i < 200; ++i) recent += Exists(KeyOf(i), 1);
+  EXPECT_GT(frequent, 80);
+  EXPECT_GT(recent, 80);
+}
+
+TEST_F(EvictionTest, ThePolicyStaysWithTheNumberWhenDatabasesAreSwapped) {
+  policies_ = {{1, EvictionPolicy::kNone}, {2, EvictionPolicy::kAllKeysLfu}};
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 100);
+  Fill(0, 50, 1);
+  shard_.SwapDatabases(0, 1);
+  EXPECT_EQ(Evict(kAll).keys, 50u);
+  EXPECT_EQ(shard_.db(1).size(), 100u);
+  shard_.SwapDatabases(1, 2);
+  EXPECT_TRUE(shard_.db(2).eviction_rules().counts_hits());
+  EXPECT_EQ(Evict(kAll).keys, 100u);
+}
+
+TEST_F(EvictionTest, WhatIsMadeLaterHasItsPolicy) {
+  policies_ = {{1, EvictionPolicy::kNone}};
+  Use(EvictionPolicy::kAllKeysLru);
+  shard_.incoming().Make(0);
+  shard_.incoming().Make(1);
+  shard_.TakeIncoming();
+  EXPECT_TRUE(shard_.db(0).eviction_rules().evicts());
+  EXPECT_FALSE(shard_.db(1).eviction_rules().evicts());
+  shard_.FlushAll(FlushMode::kSync);
+  EXPECT_TRUE(shard_.db(0).eviction_rules().evicts());
+  EXPECT_FALSE(shard_.db(1).eviction_rules().evicts());
+}
+
+TEST_F(EvictionTest, AKeyThatMovesToADatabaseThatCountsHitsBeginsAsNew) {
+  policies_ = {{0, EvictionPolicy::kAllKeysLru},
+               {1, EvictionPolicy::kAllKeysLfu},
+               {2, EvictionPolicy::kVolatileLfu}};
+  Use(EvictionPolicy::kNone);
+  Set("k");
+  const auto move = [this](int from, int to) {
+    ShardContext source(shard_, from, kNow);
+    ShardContext target(shard_, to, kNow);
+    target.Put("k", *source.Take("k", KeyEvent::kMoveFrom), KeyEvent::kMoveTo);
+  };
+  move(0, 1);
+  for (int i = 0; i < 3; ++i) {
+    ShardContext cx(shard_, 1, kNow);
+    ASSERT_TRUE(cx.FindReadOnly("k"));
+    if (i == 0) {
+      EXPECT_EQ(cx.Frequency("k"), AccessClock::kLfuInit + 1);
+    }
+  }
+  const auto before = ShardContext(shard_, 1, kNow).Frequency("k");
+  move(1, 2);
+  EXPECT_GE(ShardContext(shard_, 2, kNow).Frequency("k"), before);  // both read it in the same way
+  move(2, 0);
+  EXPECT_EQ(ShardContext(shard_, 0, kNow + 5'000).IdleSeconds("k"), 5u);
 }
 
 TEST_F(EvictionTest, WatchersHearOfIt) {

@@ -30,6 +30,20 @@ size_t Shard::used_bytes() const {
   return bytes;
 }
 
+void Shard::SetEviction(const EvictionSettings& eviction) {
+  live_.SetEviction(eviction);
+  if (incoming_ != nullptr) incoming_->SetEviction(eviction);
+  evictor_.Reset();
+}
+
+size_t Shard::evictable_bytes() const {
+  size_t bytes = 0;
+  for (const auto& database : made()) {
+    if (database != nullptr && database->eviction_rules().evicts()) bytes += database->bytes();
+  }
+  return bytes;
+}
+
 void Shard::OnMutation(const Mutation& mutation) {
   const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, members, by] =
       mutation;
@@ -160,6 +174,7 @@ DatabaseSet& Shard::incoming() {
   if (incoming_ == nullptr) {
     ChangeListener* const listener = this;
     incoming_ = std::make_unique<DatabaseSet>(db_count(), listener);
+    incoming_->SetEviction(live_.eviction());
   }
   return *incoming_;
 }

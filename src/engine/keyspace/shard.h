@@ -16,7 +16,6 @@
 #include "core/types/quick_list.h"
 #include "core/types/set_value.h"
 #include "core/types/stream_entries.h"
-#include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/database.h"
 #include "engine/keyspace/effect_recorder.h"
 #include "engine/keyspace/eviction.h"
@@ -147,10 +146,11 @@ class Shard final : private ChangeListener {
   const StreamLimit& stream_limit() const { return limits_.stream; }
   size_t hll_sparse_max_bytes() const { return limits_.hll_sparse_bytes; }
 
-  // What eviction knows about keys, and what it does.
-  AccessClock& access_clock() { return access_clock_; }
-  const AccessClock& access_clock() const { return access_clock_; }
+  // Which keys go when memory is full, and what makes them go.
+  void SetEviction(const EvictionSettings& eviction);
   Evictor& evictor() { return evictor_; }
+  // Of live_bytes(): of the databases that evict.
+  size_t evictable_bytes() const;
 
   // Who hears of keyspace events. Null: nobody.
   void set_key_events(KeyEventListener* listener) { key_events_ = listener; }
@@ -283,7 +283,6 @@ class Shard final : private ChangeListener {
   int64_t next_deadline_ms_ = INT64_MAX;
   ShardLimits limits_;
   ShardStats stats_;
-  AccessClock access_clock_;
   Evictor evictor_{this};
 };
 

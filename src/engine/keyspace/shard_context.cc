@@ -131,7 +131,7 @@ auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
   Iterator it = Find(key);
   if (it) {
     ++shard_.stats().hits;
-    if (!no_touch_) access_clock().TouchRead(it->value, noted_ms());
+    if (!no_touch_) database_->access_clock().TouchRead(it->value, noted_ms());
   } else {
     ++shard_.stats().misses;
     shard_.NotifyKeyEvent(db_index_, key, KeyEvent::kKeyMiss);
@@ -183,7 +183,7 @@ auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHa
   if (const Iterator it = Find(probe)) return OfType(OpenValue(it), type);
   EndHandles();
   const Iterator it = Insert(probe);
-  access_clock().Start(it->value, noted_ms());
+  database_->access_clock().Start(it->value, noted_ms());
   WriteHandle handle = OpenValue(it);
   handle.was_created_ = true;
   return handle;
@@ -200,7 +200,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
     Touch(it->value);
   } else {
     it = Insert(probe);
-    access_clock().Start(it->value, noted_ms());
+    database_->access_clock().Start(it->value, noted_ms());
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
@@ -248,6 +248,7 @@ auto ShardContext::Take(std::string_view key, KeyEvent event, Telling telling)
   Detached detached;
   detached.deadline_ms = database_->Deadline(*it, probe);
   detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
+  detached.db_index = db_index_;
   database_->AccountValue(it->value.HeapBytes(), 0);
   detached.value = std::move(it->value);
   database_->Remove(it, probe);
@@ -276,9 +277,10 @@ void ShardContext::CopySome(std::string_view key, std::optional<Detached>* copy,
   Detached& detached = *copy ? **copy : copy->emplace();
   it->value.CloneSome(&detached.value, cursor);
   if (*cursor != 0) return;
-  access_clock().Start(detached.value, now_ms_);
+  database_->access_clock().Start(detached.value, noted_ms());
   detached.deadline_ms = database_->Deadline(*it, probe);
   detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
+  detached.db_index = db_index_;
 }
 
 void ShardContext::Put(std::string_view key, Detached detached, KeyEvent event, uint64_t changes,
@@ -292,6 +294,10 @@ void ShardContext::Put(std::string_view key, Detached detached, KeyEvent event, 
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
   it->value = std::move(detached.value);  // what was there goes with `detached`
+  if (detached.db_index >= 0 && detached.db_index != db_index_) {
+    const EvictionRules its = shard_.live().eviction().Of(detached.db_index);
+    if (!access_clock().rules().ReadsClockAs(its)) access_clock().Start(it->value, noted_ms());
+  }
   database_->AccountValue(bytes_before, it->value.HeapBytes());
   database_->SyncMembers(*it);
   it->key.set_flag(CompactKey::kSticky, detached.is_sticky);
@@ -368,13 +374,13 @@ std::optional<bool> ShardContext::IsSticky(std::string_view key) const {
 std::optional<uint32_t> ShardContext::IdleSeconds(std::string_view key) const {
   Iterator it = Find(ProbeOf(key));
   if (!it) return std::nullopt;
-  return access_clock().IdleSeconds(it->value, now_ms_);
+  return database_->access_clock().IdleSeconds(it->value, now_ms_);
 }
 
 std::optional<uint8_t> ShardContext::Frequency(std::string_view key) const {
   Iterator it = Find(ProbeOf(key));
   if (!it) return std::nullopt;
-  return access_clock().Frequency(it->value, now_ms_);
+  return database_->access_clock().Frequency(it->value, now_ms_);
 }
 
 std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {

@@ -156,9 +156,11 @@ class ShardContext {
   Shard& shard() { return shard_; }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
-  // The same, but that of a command at whose clock nothing is due (0) is the real one: for times
-  // that are noted.
-  int64_t noted_ms() const { return now_ms_ != 0 ? now_ms_ : helio::UnixMillis(); }
+  // The command does again what another server has done, from its log or as its replica. At its
+  // clock, which is 0, nothing is due. It refuses nothing: the limits of the other may be others.
+  bool is_replayed() const { return now_ms_ == 0; }
+  // now_ms(), but the real time for a command that is replayed: for times that are noted.
+  int64_t noted_ms() const { return is_replayed() ? helio::UnixMillis() : now_ms_; }
   size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
   uint64_t HashOf(std::string_view key) const {
     if (IsHashed(key) && key.data() != nullptr) return hash_;
@@ -202,6 +204,7 @@ class ShardContext {
     CompactValue value;
     std::optional<int64_t> deadline_ms;
     bool is_sticky = false;
+    int db_index = -1;  // where the value had its access clock; -1: where it is put
   };
   // When the keyspace hears of an event.
   enum class Telling : uint8_t { kNow, kLater };  // kLater: by AlsoHappened
@@ -237,8 +240,9 @@ class ShardContext {
   // database 0.
   void SetMemcachedItem(std::string_view key, const MemcachedItem& item);
   std::optional<bool> IsSticky(std::string_view key) const;
-  // What eviction goes by; see AccessClock, also for what the policy has to be.
-  AccessClock& access_clock() const { return shard_.access_clock(); }
+  // What eviction goes by in this database; see AccessClock, also for what the policy has to be.
+  AccessClock& access_clock() { return database().access_clock(); }
+  EvictionRules eviction_rules() const { return shard_.live().eviction().Of(db_index_); }
   std::optional<uint32_t> IdleSeconds(std::string_view key) const;
   std::optional<uint8_t> Frequency(std::string_view key) const;
 
@@ -336,7 +340,7 @@ class ShardContext {
   Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();                           // made if need be
   void Touch(CompactValue& value) {
-    if (!no_touch_) access_clock().Touch(value, noted_ms());
+    if (!no_touch_) database_->access_clock().Touch(value, noted_ms());
   }
   template <typename Handle>
   Handle HandleOf(Iterator it) const;

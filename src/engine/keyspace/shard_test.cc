@@ -35,7 +35,7 @@ class ShardTest : public testing::Test {
       value.SetString("another value, which does not fit inline either");
       EXPECT_TRUE(shard_.incoming().Make(db).Load(
           KeyProbe(key, HashKey(key)), std::move(value),
-          deadline_ms == 0 ? std::nullopt : std::optional(deadline_ms), false));
+          deadline_ms == 0 ? std::nullopt : std::optional(deadline_ms), false, kNow));
     }
   }
 
@@ -247,9 +247,10 @@ TEST_F(ShardTest, WatchesHearOfTheChangeIfTheirKeyWasThereOrIs) {
     CompactValue value;
     value.SetString("v");
     EXPECT_TRUE(shard_.incoming().Make(0).Load(KeyProbe(key, HashKey(key)), std::move(value),
-                                               std::nullopt, false));
+                                               std::nullopt, false, kNow - 5'000));
   }
   shard_.TakeIncoming();
+  EXPECT_EQ(ShardContext(shard_, 0, kNow).IdleSeconds("new"), 5u);
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(shard_.watches().is_touched(i), i != 3) << keys[i];
 }
 

@@ -184,7 +184,8 @@ using AclUserRef = std::shared_ptr<const AclUser>;
 
 // For whom a script runs, on whatever thread.
 struct AclCaller {
-  AclUserRef user;
+  AclUserRef user;     // null: it may do everything
+  std::string name;    // the user's
   std::string client;  // as CLIENT LIST shows it
 };
 using AclCallerRef = std::shared_ptr<const AclCaller>;

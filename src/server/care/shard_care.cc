@@ -62,11 +62,9 @@ ShardCare::~ShardCare() {
   worker_.ForEachShard([](Shard& shard) { shard.set_turn_end(nullptr); });
 }
 
-void ShardCare::SetEvictionRules(const EvictionRules& rules) {
-  for (Shard* shard : worker_.shards()) {
-    shard->access_clock().set_rules(rules);
-    shard->evictor().Reset();
-  }
+void ShardCare::SetEviction(const EvictionSettings& eviction) {
+  eviction_ = eviction;
+  for (Shard* shard : worker_.shards()) shard->SetEviction(eviction);
   SetBarren(false);
   WakeEviction();
 }
@@ -77,11 +75,19 @@ void ShardCare::SetBarren(bool is_barren) {
   server_.memory.CountBarren(is_barren ? 1 : -1);
 }
 
-// The part of `bytes` that the shard gives, if all give in proportion.
-size_t ShardCare::ShareOf(const Shard& shard, int64_t bytes) const {
-  const auto all = static_cast<double>(shards_.used_bytes() + 1);
-  const auto own = static_cast<double>(shards_.used_bytes(shard.id()));
-  return static_cast<size_t>(static_cast<double>(bytes) * std::min(own / all, 1.0)) + 1;
+// The part of `bytes` that the shard gives, if all give in proportion to what may go.
+size_t ShardCare::ShareOf(const Shard& shard, int64_t bytes) {
+  uint64_t all = 0;
+  uint64_t own = 0;
+  if (eviction_.spares_some()) [[unlikely]] {
+    own = shards_.PublishEvictableBytes(shard);
+    all = shards_.evictable_bytes();
+  } else {
+    own = shards_.used_bytes(shard.id());
+    all = shards_.used_bytes();
+  }
+  const double share = std::min(static_cast<double>(own) / static_cast<double>(all + 1), 1.0);
+  return static_cast<size_t>(static_cast<double>(bytes) * share) + 1;
 }
 
 Evictor::Progress ShardCare::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,

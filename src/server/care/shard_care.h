@@ -57,7 +57,8 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
 
   // Lets all threads evict what is too much.
   void WakeEviction();
-  void SetEvictionRules(const EvictionRules& rules);
+  void SetEviction(const EvictionSettings& eviction);
+  const EvictionSettings& eviction() const { return eviction_; }
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
   void SetActiveExpiry(bool is_on);
   // While one of these holds, what is due stays, also if somebody asks for it: nobody sees it, and
@@ -82,7 +83,7 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   void GiveBack(uint64_t budget_ns);
   Evictor::Progress EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
                               const SparedKeys& spared);
-  size_t ShareOf(const Shard& shard, int64_t bytes) const;
+  size_t ShareOf(const Shard& shard, int64_t bytes);
   void SetBarren(bool is_barren);
   void OnEvictHint();
   void OnEvictTimer();
@@ -99,7 +100,8 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   Pools& pools_;
   RunningScripts& scripts_;
   DefragPacer& defrag_;
-  Shard* const reaping_shard_;    // frees large values of them all
+  Shard* const reaping_shard_;  // frees large values of them all
+  EvictionSettings eviction_;
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
   uint64_t last_hint_ns_ = 0;
   uint64_t next_give_back_ns_ = 0;

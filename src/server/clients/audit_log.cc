@@ -52,15 +52,17 @@ AuditLog::AuditLog(const std::string& path, size_t buffered_max, const CommandTa
   for (const Command& command : commands.all()) look(look, command);
 }
 
-void AuditLog::OnCommand(const Session* session, const Command& command, Args args,
-                         std::string_view error) {
+void AuditLog::OnCommand(const Session* session, const AclCaller* script_of, const Command& command,
+                         Args args, std::string_view error) {
   JsonLine line = Begin("command");
   if (session != nullptr) {
     line.Text("user", session->user.name);
     AddClient(*session, &line);
     line.Number("db", session->db_index);
   } else {
+    if (script_of != nullptr) line.Text("user", script_of->name.substr(0, kTextMax));
     line.Text("from", "script");
+    if (script_of != nullptr) line.Text("client", script_of->client.substr(0, kTextMax));
   }
   // Passwords may be in the command that ACL DRYRUN tries.
   const Args shown = command.full_name == "acl|dryrun" ? Args(args.all().first(4)) : args;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "server/acl/acl_user.h"
 #include "server/base/line_writer.h"
 
 namespace dfly {
@@ -28,9 +29,10 @@ class AuditLog {
   // It is one of those that are written: of @admin, or it changes all data (FLUSHALL, SWAPDB) or
   // what others run (FUNCTION LOAD).
   bool Wants(const Command& command) const { return wanted_[command.id]; }
-  // It has run. `error`: the code of its error reply, or empty. `session`: null if a script called
-  // it.
-  void OnCommand(const Session* session, const Command& command, Args args, std::string_view error);
+  // It has run. `error`: the code of its error reply, or empty. `session`: null if a script of
+  // `script_of` called it; null: of nobody's.
+  void OnCommand(const Session* session, const AclCaller* script_of, const Command& command,
+                 Args args, std::string_view error);
   // `how`: "AUTH", "HELLO", "HTTP", "memcached" or "certificate".
   void OnLogin(const Session& session, std::string_view user, std::string_view how, bool succeeds);
   // `reason`: as ACL LOG has it; `object`: what was refused. `client`: as CLIENT LIST shows it, of

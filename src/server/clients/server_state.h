@@ -164,7 +164,6 @@ struct ServerState {
   Settings settings;
   MemoryMeter memory;
   HugePageCare huge_pages;
-  std::atomic<EvictionPolicy> policy{EvictionPolicy::kNone};  // changed by Server
   ScriptStore scripts;
   FunctionStore functions;
   const std::unique_ptr<Upgrade> upgrade;  // of scripts that lock more than they have

@@ -47,13 +47,10 @@ TlsOptions LinkOptions(const ServerOptions& options) {
   return link;
 }
 
-// What tells one version of the files from the next. Of a folder, too: that of its own time.
-std::string DescribeFiles(const ServerOptions& options) {
-  const TlsOptions& ports = options.tls_options;
-  const TlsClientFiles& client = options.tls_client;
+// Of a folder, too: that of its own time.
+std::string Describe(const std::vector<std::string>& files) {
   std::string text;
-  for (const std::string& name : {ports.cert_file, ports.key_file, ports.ca_cert_file,
-                                  ports.ca_cert_dir, client.cert_file, client.key_file}) {
+  for (const std::string& name : files) {
     struct stat file = {};
     if (name.empty() || stat(name.c_str(), &file) != 0) {
       text += "-;";
@@ -80,6 +77,20 @@ std::string FindExpired(const TlsContexts& contexts) {
 }  // namespace
 
 TlsSettings::TlsSettings(TakeFn take) : take_(std::move(take)) {}
+
+std::vector<std::string> TlsSettings::FilesOf(const ServerOptions& options, bool has_port) {
+  if (!has_port && !options.tls_replication) return {};
+  const TlsOptions& ports = options.tls_options;
+  const TlsClientFiles& client = options.tls_client;
+  return {ports.cert_file,   ports.key_file,   ports.ca_cert_file,
+          ports.ca_cert_dir, client.cert_file, client.key_file};
+}
+
+std::optional<std::string> TlsSettings::LookAt(const std::vector<std::string>& files) {
+  std::string looks;
+  if (!helio::RunBlocking([&] { looks = Describe(files); })) return std::nullopt;
+  return looks;
+}
 
 std::string TlsSettings::Make(const ServerOptions& options, bool has_port,
                               TlsContexts* contexts) const {
@@ -121,23 +132,21 @@ void TlsSettings::Take(const TlsContexts& contexts, std::string files) {
 
 std::string TlsSettings::Load(const ServerOptions& options, bool has_port) {
   TlsContexts contexts;
-  std::string files = DescribeFiles(options);  // before they are read: none is overlooked
+  // Before they are read: none is overlooked.
+  std::string files = Describe(FilesOf(options, has_port));
   std::string error = Make(options, has_port, &contexts);
   if (error.empty()) Take(contexts, std::move(files));
   return error;
 }
 
-void TlsSettings::Reload(const ServerOptions& options, bool has_port) {
-  if (!has_port && !options.tls_replication) return;
-  std::string files;
-  const bool has_run = helio::RunBlocking([&] { files = DescribeFiles(options); });
-  if (!has_run || files == files_) return;  // the next call finds it
+void TlsSettings::Reload(const ServerOptions& options, bool has_port, std::string looks) {
+  if (looks == files_ || FilesOf(options, has_port).empty()) return;
   // On this thread, which counts what OpenSSL allocates, and lets go of it.
   TlsContexts contexts;
   std::string error = Make(options, has_port, &contexts);
   if (error.empty()) error = FindExpired(contexts);
   if (error.empty()) {
-    Take(contexts, std::move(files));
+    Take(contexts, std::move(looks));
     TlsFacts facts = Facts();
     ++facts.reloads;
     SetFacts(facts);
@@ -145,8 +154,8 @@ void TlsSettings::Reload(const ServerOptions& options, bool has_port) {
               << (facts.server.is_there() ? facts.server.serial : "none");
     return;
   }
-  if (failure_ == files + error) return;
-  failure_ = files + error;
+  if (failure_ == looks + error) return;
+  failure_ = looks + error;
   LOG(WARNING) << "TLS: the files have changed and cannot be used, what was read before stays: "
                << helio::LogText(error);
   TlsFacts facts = Facts();

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "helio/base/spin_lock.h"
 #include "helio/net/tls.h"
@@ -42,10 +44,15 @@ class TlsSettings {
   // that has TLS (`has_port`) the options of ports may be incomplete, as in Redis. Suspends.
   [[nodiscard]] std::string Load(const ServerOptions& options, bool has_port);
 
-  // Reads the files again, if any is another one than when they were read. What cannot be used,
-  // like a new certificate with an old key, or one that has expired, is not taken: the log says so
-  // once, and it is tried again in the next call. From a fiber. Suspends.
-  void Reload(const ServerOptions& options, bool has_port);
+  // The files and folders that are read. None: TLS is not in use.
+  static std::vector<std::string> FilesOf(const ServerOptions& options, bool has_port);
+  // What tells one version of them from the next. None: it could not be looked. From a fiber, with
+  // no lock: a file system may hang. Suspends.
+  static std::optional<std::string> LookAt(const std::vector<std::string>& files);
+  // Reads the files again, if they are other ones, as LookAt has said, than when they were read.
+  // What cannot be used, like a new certificate with an old key, or one that has expired, is not
+  // taken: the log says so once, and it is tried again in the next call. From a fiber. Suspends.
+  void Reload(const ServerOptions& options, bool has_port, std::string looks);
 
   TlsFacts Facts() const;
 
@@ -56,7 +63,7 @@ class TlsSettings {
   void SetFacts(const TlsFacts& facts);
 
   const TakeFn take_;
-  std::string files_;    // DescribeFiles of what is used
+  std::string files_;    // how the files of what is used have looked
   std::string failure_;  // of the last Reload
   mutable helio::SpinLock lock_;
   std::shared_ptr<const TlsFacts> facts_ = std::make_shared<TlsFacts>();  // guarded by lock_

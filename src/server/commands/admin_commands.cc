@@ -152,9 +152,8 @@ void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply)
         .address = &*value,
         .encoding = value->is_string() ? value->StringEncoding() : value->ObjectEncodingName(),
         .bytes = value->is_string() ? value->StringSize() : value->HeapBytes(),
-        .idle_s = shard_cx.access_clock().rules().counts_hits()
-                      ? 0
-                      : shard_cx.IdleSeconds(key).value_or(0)};
+        .idle_s =
+            shard_cx.eviction_rules().counts_hits() ? 0 : shard_cx.IdleSeconds(key).value_or(0)};
   });
   if (found.address == nullptr) return reply.Error(kErrNoSuchKey);
   const int64_t lru_clock = (helio::UnixMillis() / 1000 - found.idle_s) & 0xffffff;

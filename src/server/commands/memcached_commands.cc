@@ -13,6 +13,7 @@
 #include "helio/base/clock.h"
 #include "server/acl/acl_store.h"
 #include "server/base/version.h"
+#include "server/care/shard_care.h"
 #include "server/clients/memcached_rows.h"
 #include "server/clients/server_state.h"
 #include "server/commands/families.h"
@@ -163,8 +164,7 @@ void SettingsStats(CoordinatorContext& cx, ReplySink& reply) {
   out.Add("maxconns", server.settings.maxclients.load());
   out.Add("tcpport", options.memcached_port);
   out.Add("udpport", 0);
-  out.Add("evictions",
-          server.policy.load(std::memory_order_relaxed) == EvictionPolicy::kNone ? "off" : "on");
+  out.Add("evictions", ShardCare::Here().eviction().Of(0).evicts() ? "on" : "off");
   out.Add("num_threads", options.threads);
   out.Add("cas_enabled", "yes");
   out.Add("tcp_backlog", options.backlog);

@@ -128,8 +128,9 @@ void CommandRunner::CountWaiting(const Command& row, Args args, const ReplySink&
     }
   }
   CountErrorsSince(errors_before, reply, row);
-  if (worker_.server.audit != nullptr) [[unlikely]]
-    Audit(caller != nullptr ? caller->session : nullptr, row, args, reply, errors_before);
+  // Who runs a script tells it (AuditScripted).
+  if (worker_.server.audit != nullptr && caller != nullptr) [[unlikely]]
+    Audit(caller->session, row, args, reply, errors_before);
 }
 
 void CommandRunner::Audit(const Session* session, const Command& row, Args args,
@@ -138,7 +139,15 @@ void CommandRunner::Audit(const Session* session, const Command& row, Args args,
   if (audit == nullptr || !audit->Wants(row)) return;
   if (session != nullptr && session->primary != nullptr) return;  // who did it is told there
   const bool has_failed = reply.error_count() != errors_before;
-  audit->OnCommand(session, row, args, has_failed ? reply.last_error_code() : "");
+  audit->OnCommand(session, nullptr, row, args, has_failed ? reply.last_error_code() : "");
+}
+
+void CommandRunner::AuditScripted(const AclCaller* caller, const Command& row, Args args,
+                                  const ReplySink& reply) {
+  AuditLog& audit = *worker_.server.audit;
+  if (!audit.Wants(row)) return;
+  audit.OnCommand(nullptr, caller, row, args,
+                  reply.error_count() != 0 ? reply.last_error_code() : "");
 }
 
 void CommandRunner::TellReply(const Command& row, Args args, size_t bytes, const Caller& caller,

@@ -103,9 +103,12 @@ class CommandRunner : public PerThread<CommandRunner> {
 
   // Answers the command with the error, and counts that.
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
-  // For the audit log: a command has run that is no part of a script (null: it is one).
+  // For the audit log: a command has run that is no part of a script.
   void Audit(const Session* session, const Command& row, Args args, const ReplySink& reply,
              uint64_t errors_before);
+  // The same for a part of one. `caller`: null if nobody has called it. REQUIRES: there is the log.
+  void AuditScripted(const AclCaller* caller, const Command& row, Args args,
+                     const ReplySink& reply);
   // It was refused, as `reply` knows. Null: there is no such command.
   void CountRejected(const Command* row, const ReplySink& reply);
   void CountError(std::string_view code);

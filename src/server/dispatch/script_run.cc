@@ -49,6 +49,7 @@ ScriptRun::ScriptRun(RunningScripts* scripts, Script* script, AclCallerRef calle
       script_(script),
       keeps_script_(script->shared_from_this()),
       caller_(std::move(caller)),
+      is_restricted_(caller_ != nullptr && caller_->user != nullptr),
       db_index_(db_index),
       is_read_only_(is_read_only),
       resp3_(resp3),
@@ -288,7 +289,7 @@ const Command* ScriptRun::FindCommand(std::string_view name) const {
 
 bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
   if (!command.is_scriptable || !FindFrom(command, args).is_found()) return false;
-  if (caller_ != nullptr) return false;
+  if (is_restricted_) return false;
   if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
   const ServerState& server = worker_.server;
   return !is_read_only_ && server.settings.gate.load(std::memory_order_relaxed) == 0 &&
@@ -315,7 +316,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR This Redis command is not allowed from script");
     return false;
   }
-  if (caller_ != nullptr && !CheckAcl(*command, args, reply)) return false;
+  if (is_restricted_ && !CheckAcl(*command, args, reply)) return false;
   if (is_read_only_ && (command->flags & (kWrite | kMayReplicate)) != 0) {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
@@ -347,7 +348,7 @@ bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) co
   const AclVerdict verdict = caller_->user->Check(command, args, {db_index_, shards_.db_count()});
   if (!verdict.is_denied()) return true;
   Users::Here().LogScriptDenial(verdict, *caller_, command, args);
-  reply.Error(ScriptDenialError(verdict, caller_->user->name(), command));
+  reply.Error(ScriptDenialError(verdict, caller_->name, command));
   return false;
 }
 
@@ -407,7 +408,7 @@ void ScriptRun::OnSlice(uint64_t now_ns) {
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
   const Lookup found = Find(worker_.server.commands, args);
   if (!found.is_found()) return {};
-  return caller_ == nullptr ||
+  return !is_restricted_ ||
          !caller_->user->Check(*found.row, args, {db_index_, shards_.db_count()}).is_denied();
 }
 
@@ -458,6 +459,8 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
       }
     });
   }
+  if (worker_.server.audit != nullptr) [[unlikely]]
+    runner_.AuditScripted(caller_.get(), command, args, writer);
   ReplayReply(bytes.view(), reply);
 }
 

@@ -157,6 +157,7 @@ class ScriptRun : public LongRun {
   Script* const script_;
   const ScriptRef keeps_script_;
   const AclCallerRef caller_;
+  const bool is_restricted_;  // its caller may not do everything
   int db_index_;
   const bool is_read_only_;
   const bool resp3_;

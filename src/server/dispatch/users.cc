@@ -140,12 +140,12 @@ void Users::LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller,
   server_.acl->log().Add({.reason = ReasonOf(verdict.denial),
                           .context = AclContext::kLua,
                           .object = std::string(object),
-                          .user = caller.user->name(),
+                          .user = caller.name,
                           .client = caller.client},
                          helio::UnixMillis());
   if (server_.audit == nullptr) return;
-  server_.audit->OnDenied(nullptr, caller.user->name(), caller.client, command,
-                          ReasonOf(verdict.denial), object);
+  server_.audit->OnDenied(nullptr, caller.name, caller.client, command, ReasonOf(verdict.denial),
+                          object);
 }
 
 void Users::LogFailedLogin(const Session& session, std::string_view user) {
@@ -192,10 +192,11 @@ void Users::LogInByCertificate(Session& session, const helio::TlsSession& tls) {
 }
 
 AclCallerRef Users::CallerOf(Session& session) {
-  if (session.user.acl == nullptr) return nullptr;
+  // The audit log tells whose scripts they are.
+  if (session.user.acl == nullptr && server_.audit == nullptr) return nullptr;
   if (session.user.caller == nullptr) {
-    session.user.caller =
-        std::make_shared<AclCaller>(AclCaller{session.user.acl, ClientText(session)});
+    session.user.caller = std::make_shared<AclCaller>(
+        AclCaller{session.user.acl, session.user.name, ClientText(session)});
   }
   return session.user.caller;
 }

@@ -19,6 +19,7 @@
 #include "server/acl/acl_store.h"
 #include "server/base/error_names.h"
 #include "server/base/machine.h"
+#include "server/care/shard_care.h"
 #include "server/clients/audit_log.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -311,7 +312,9 @@ void AddMemory(ServerState& server, InfoFacts* facts) {
   facts->rss = ReadProcessMemory().rss_bytes;
   facts->huge_page_bytes = server.huge_pages.bytes();
   facts->maxmemory = server.settings.maxmemory.load(std::memory_order_relaxed);
-  facts->maxmemory_policy = PolicyName(server.policy.load(std::memory_order_relaxed));
+  const EvictionSettings& eviction = ShardCare::Here().eviction();
+  facts->maxmemory_policy = PolicyName(eviction.rules.policy);
+  facts->maxmemory_policy_db = PolicyList(eviction.db_policies, '=', ',');
   facts->cache_mode = server.options.cache_mode;
   facts->system_memory = server.options.system_memory_bytes;
   const uint64_t now_ns = helio::MonotonicNanos();

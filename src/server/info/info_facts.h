@@ -207,6 +207,7 @@ struct InfoFacts {
   uint64_t system_memory = 0;
   uint64_t maxmemory = 0;
   std::string_view maxmemory_policy = "noeviction";
+  std::string maxmemory_policy_db;
   bool cache_mode = false;
   uint32_t defrag_running_percent = 0;  // of a thread's time that it may take; 0: it does not run
 

@@ -55,9 +55,14 @@ class MemoryMeter {
   }
   int64_t excess() const { return std::max<int64_t>(0, used() - pending() - limit()); }
 
-  // A policy that evicts, and threads that have nothing more to evict.
-  void set_evicts(bool evicts) { evicts_.store(evicts, std::memory_order_relaxed); }
-  bool evicts() const { return evicts_.load(std::memory_order_relaxed); }
+  // Some database has a policy that evicts; nothing is evicted for now; threads that have nothing
+  // more to evict.
+  void set_has_policy(bool has) { has_policy_.store(has, std::memory_order_relaxed); }
+  void set_holds_eviction(bool holds) { holds_eviction_.store(holds, std::memory_order_relaxed); }
+  bool evicts() const {
+    return has_policy_.load(std::memory_order_relaxed) &&
+           !holds_eviction_.load(std::memory_order_relaxed);
+  }
   void CountBarren(int change) { barren_.fetch_add(static_cast<uint32_t>(change)); }
   bool can_make_room() const {
     return evicts() && barren_.load(std::memory_order_relaxed) < workers_;
@@ -113,7 +118,8 @@ class MemoryMeter {
   alignas(64) std::atomic<int64_t> used_{0};
   std::atomic<int64_t> pending_{0};
   std::atomic<uint32_t> barren_{0};
-  std::atomic<bool> evicts_{false};
+  std::atomic<bool> has_policy_{false};
+  std::atomic<bool> holds_eviction_{false};
   std::atomic<bool> has_limit_{true};
   std::atomic<uint64_t> over_since_ns_{0};
   std::atomic<uint64_t> over_ns_{0};

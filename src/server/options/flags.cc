@@ -88,7 +88,7 @@ std::string CheckFlags(const ServerOptions& options) {
   if (!has_port && options.unix_socket.empty()) {
     return FlagError("port", "0 needs --unixsocket or --tls_port, or nobody could connect");
   }
-  const EvictionPolicy policy = options.eviction.policy;
+  const EvictionPolicy policy = options.eviction.rules.policy;
   if (options.cache_mode && policy != EvictionPolicy::kNone &&
       policy != EvictionPolicy::kAllKeysLfu) {
     return FlagError("maxmemory_policy", "--cache_mode has its own; leave one of them out");
@@ -110,7 +110,7 @@ void Finish(ServerOptions* options) {
     options->limits.reply_bytes_max =
         machine.memory_limit() == 0 ? kUsual : std::min(kUsual, machine.memory_limit() / 32);
   }
-  if (options->cache_mode) options->eviction.policy = EvictionPolicy::kCache;
+  if (options->cache_mode) options->eviction.rules.policy = EvictionPolicy::kCache;
   helio::TlsOptions& tls = options->tls_options;
   const bool has_ca = !tls.ca_cert_file.empty() || !tls.ca_cert_dir.empty();
   if (FlagText("tls_auth_clients").empty()) {

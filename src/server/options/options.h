@@ -225,7 +225,7 @@ struct ServerOptions {
   uint32_t defrag_cycle_percent = 0;  // 1 to 99
   uint64_t maxmemory = 0;             // bytes of all that is known; 0: no limit
   bool cache_mode = false;
-  EvictionRules eviction;
+  EvictionSettings eviction;
   OutputLimits output_limits;
   uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;

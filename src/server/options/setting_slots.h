@@ -43,7 +43,7 @@ auto& MemberOf(Options& options) {
   return (options.*....*kMembers);
 }
 
-// A text, bool or number: kSlot<&ServerOptions::eviction, &EvictionRules::samples>.
+// A text, bool or number: kSlot<&ServerOptions::value_sizes, &ValueSizes::set_entries>.
 template <auto... kMembers>
 inline constexpr SettingSlot kSlot = {
     [](std::string_view value, ServerOptions* options) {

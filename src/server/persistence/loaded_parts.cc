@@ -62,12 +62,12 @@ std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras
 }
 
 LoadedKeys::LoadedKeys(ServerState* server) : server_(*server) {
-  server_.memory.set_evicts(false);
+  server_.memory.set_holds_eviction(true);
   SetExpiry(false);
 }
 
 LoadedKeys::~LoadedKeys() {
-  server_.memory.set_evicts(server_.policy != EvictionPolicy::kNone);
+  server_.memory.set_holds_eviction(false);
   SetExpiry(true);
 }
 

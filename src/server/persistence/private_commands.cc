@@ -11,18 +11,18 @@ namespace dfly {
 namespace {
 
 // All that write, and are not in COMMAND LIST of redis-server 7.0.15.
-constexpr std::array<std::string_view, 51> kNames = {
-    "bf.add",         "bf.insert",    "bf.loadchunk",   "bf.madd",        "bf.reserve",
-    "cl.throttle",    "cms.incrby",   "cms.initbydim",  "cms.initbyprob", "cms.merge",
-    "delex",          "delifeq",      "fieldexpire",    "fieldpexpireat", "hexpire",
-    "hexpireat",      "hgetdel",      "hgetex",         "hpersist",       "hpexpire",
-    "hpexpireat",     "hsetex",       "increx",         "json.arrappend", "json.arrinsert",
-    "json.arrpop",    "json.arrtrim", "json.clear",     "json.del",       "json.forget",
-    "json.merge",     "json.mset",    "json.numincrby", "json.nummultby", "json.set",
-    "json.strappend", "json.toggle",  "memcached",      "msetex",         "prepend",
-    "saddex",         "stick",        "topk.add",       "topk.incrby",    "topk.reserve",
-    "unstick",        "xackdel",      "xcfgset",        "xdelex",         "xidmprecord",
-    "xnack"};
+constexpr std::array<std::string_view, 53> kNames = {
+    "bf.add",         "bf.insert",      "bf.loadchunk", "bf.madd",        "bf.reserve",
+    "blmovem",        "cl.throttle",    "cms.incrby",   "cms.initbydim",  "cms.initbyprob",
+    "cms.merge",      "delex",          "delifeq",      "fieldexpire",    "fieldpexpireat",
+    "hexpire",        "hexpireat",      "hgetdel",      "hgetex",         "hpersist",
+    "hpexpire",       "hpexpireat",     "hsetex",       "increx",         "json.arrappend",
+    "json.arrinsert", "json.arrpop",    "json.arrtrim", "json.clear",     "json.del",
+    "json.forget",    "json.merge",     "json.mset",    "json.numincrby", "json.nummultby",
+    "json.set",       "json.strappend", "json.toggle",  "lmovem",         "memcached",
+    "msetex",         "prepend",        "saddex",       "stick",          "topk.add",
+    "topk.incrby",    "topk.reserve",   "unstick",      "xackdel",        "xcfgset",
+    "xdelex",         "xidmprecord",    "xnack"};
 
 // By first letter (in lower case): a bit for each length. Nearly all other names end here.
 constexpr auto kLengths = [] {

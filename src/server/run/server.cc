@@ -63,10 +63,9 @@ Server::Server(ServerOptions options, const ServerParts& parts)
   state_.acl = std::make_unique<AclStore>(&state_.commands, state_.options.acl);
 }
 
-void Server::SetEvictionRules(const EvictionRules& rules) {
-  state_.policy = rules.policy;
-  state_.memory.set_evicts(rules.policy != EvictionPolicy::kNone);
-  AwaitOnAll<ShardCare>(state_, [&rules](ShardCare& care) { care.SetEvictionRules(rules); });
+void Server::SetEviction(const EvictionSettings& eviction) {
+  state_.memory.set_has_policy(eviction.evicts(state_.options.db_count));
+  AwaitOnAll<ShardCare>(state_, [&eviction](ShardCare& care) { care.SetEviction(eviction); });
 }
 
 void Server::EvictToLimit() {
@@ -132,7 +131,7 @@ std::string Server::Start() {
     state_.shards->set_post_hook(
         [](ShardId, helio::Message* message) { WorkerState::Here().shuffle->Add(message, 0); });
   }
-  SetEvictionRules(state_.options.eviction);
+  SetEviction(state_.options.eviction);
   std::string error;
   state_.pool.at(0)->AwaitFiber("find snapshot", [&] {
     const bool has_log = state_.options.log.is_on;

@@ -120,7 +120,7 @@ class Server final : public SettingHost {
   // As Listeners::Describe. Suspends.
   std::vector<std::string> DescribeListeners();
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
-  void SetEvictionRules(const EvictionRules& rules);
+  void SetEviction(const EvictionSettings& eviction);
   // maxmemory has changed: what is too much goes. From a fiber. Suspends.
   void EvictToLimit();
   // The forms of what is written from now on. From a fiber or a plain thread. Suspends.
@@ -141,6 +141,7 @@ class Server final : public SettingHost {
 
   std::string OpenListeners();
   // On proactor 0. Suspends.
+  void ReloadTls();
   void AwaitTlsReload();
   // If replicaof says so. On proactor 0.
   std::string LoadLog(LoadProgress* progress);

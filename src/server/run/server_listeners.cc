@@ -76,11 +76,22 @@ void Server::SetTlsReload(uint64_t seconds) {
     tls_reload_task_ = proactor->AddPeriodic(seconds * 1000, [this, proactor] {
       if (std::exchange(tls_reloads_, true)) return;
       proactor->DispatchFiber("reload tls", [this] {
-        config_.WithNow([this](const ServerOptions& now) { tls_.Reload(now, state_.has_tls()); });
+        ReloadTls();
         tls_reloads_ = false;
       });
     });
   });
+}
+
+void Server::ReloadTls() {
+  std::vector<std::string> files;
+  config_.WithNow(
+      [&](const ServerOptions& now) { files = TlsSettings::FilesOf(now, state_.has_tls()); });
+  if (files.empty()) return;
+  std::optional<std::string> looks = TlsSettings::LookAt(files);
+  if (!looks) return;  // the next call finds it
+  config_.WithNow(
+      [&](const ServerOptions& now) { tls_.Reload(now, state_.has_tls(), *std::move(looks)); });
 }
 
 void Server::AwaitTlsReload() {

@@ -260,7 +260,7 @@ void Server::Stop() {
   // No thread hints others to evict any more, and the hints that were sent have arrived: workers
   // end one by one.
   state_.settings.maxmemory = 0;
-  state_.memory.set_evicts(false);
+  state_.memory.set_holds_eviction(true);
   if (!workers_.empty()) {
     for (int round = 0; round < 2; ++round) AwaitOnAll<Worker>(state_, [](Worker&) {});
   }

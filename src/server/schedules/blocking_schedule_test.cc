@@ -210,6 +210,17 @@ class BlockingScheduleTest : public BlockingSchedules {
         if (random_->OneIn(2)) {
           return client.Add({"BRPOPLPUSH", keys.front(), AnyKey(), timeout}, check);
         }
+        if (random_->OneIn(3)) {
+          const uint64_t count = 1 + random_->Uniform(3);
+          const auto check_many = [=](const RespValue& reply) {
+            return Unless(refused(reply) || (!reply.items.empty() && reply.items.size() <= count),
+                          "elements");
+          };
+          return client.Add({"BLMOVEM", keys.front(), AnyKey(), end, "LEFT", timeout,
+                             random_->OneIn(2) ? "COUNT" : "EXACTLY", std::to_string(count),
+                             random_->OneIn(2) ? "OBO" : "BULK"},
+                            check_many);
+        }
         return client.Add({"BLMOVE", keys.front(), AnyKey(), end, "LEFT", timeout}, check);
       }
     }

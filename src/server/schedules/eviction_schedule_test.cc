@@ -261,9 +261,9 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
     plan.server = &server;
     plan.policy = static_cast<EvictionPolicy>(random.Uniform(kPolicies));
     plan.is_all_sticky = random.OneIn(6);
-    EvictionRules rules = server.state().options.eviction;
-    rules.policy = plan.policy;
-    server.SetEvictionRules(rules);
+    EvictionSettings eviction = server.state().options.eviction;
+    eviction.rules.policy = plan.policy;
+    server.SetEviction(eviction);
     std::string error = Drive(random, SetUpClient(plan));
     if (!error.empty()) return error;
     const auto used = static_cast<uint64_t>(server.state().memory.used());

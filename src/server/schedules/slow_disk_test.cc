@@ -349,9 +349,9 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(other.Call({"BGSAVE"}, started.size()), started);
     while (disk.calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
-    EvictionRules rules = server.state().options.eviction;
-    rules.policy = GetParam();
-    server.SetEvictionRules(rules);
+    EvictionSettings eviction = server.state().options.eviction;
+    eviction.rules.policy = GetParam();
+    server.SetEviction(eviction);
     EXPECT_LT(snapshot_bytes(), kRoom);
     const int64_t before = server.state().memory.used();
     server.state().settings.maxmemory = static_cast<uint64_t>(before + kRoom);

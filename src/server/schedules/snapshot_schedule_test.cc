@@ -271,7 +271,7 @@ class SnapshotScheduleTest : public testing::TestWithParam<ShardReach> {
     // Small, so that all that large stores see is seen; and nothing waits for a clock.
     options.persistence.sizes = {.large = 60, .flush = 100, .slice = 30, .work_ns = 0};
     options.persistence.script_wait_ns = 0;
-    options.eviction.policy = EvictionPolicy::kVolatileRandom;
+    options.eviction.rules.policy = EvictionPolicy::kVolatileRandom;
     return options;
   }
 

@@ -50,7 +50,7 @@ TEST_F(FlagsTest, DefaultsStartAServerOfThisMachine) {
   EXPECT_EQ(options_.port, 6379);
   EXPECT_THAT(options_.binds, testing::ElementsAre("127.0.0.1", "-::1"));
   EXPECT_EQ(options_.maxmemory, options_.system_memory_bytes / 5 * 4);
-  EXPECT_EQ(options_.eviction.policy, EvictionPolicy::kNone);
+  EXPECT_EQ(options_.eviction.rules.policy, EvictionPolicy::kNone);
   EXPECT_EQ(options_.limits.parser.max_bulk_len, 512u << 20);
   EXPECT_LE(options_.maxclients, 10'000u);
   EXPECT_EQ(options_.limits.reply_bytes_max,
@@ -68,11 +68,11 @@ TEST_F(FlagsTest, SizesHaveUnits) {
 
 TEST_F(FlagsTest, APolicyHasItsNameAndCacheModeItsOwn) {
   EXPECT_EQ(With("maxmemory_policy", "volatile-ttl"), "");
-  EXPECT_EQ(options_.eviction.policy, EvictionPolicy::kVolatileTtl);
+  EXPECT_EQ(options_.eviction.rules.policy, EvictionPolicy::kVolatileTtl);
   EXPECT_THAT(With("cache_mode", "true"), HasSubstr("--maxmemory_policy"));
   EXPECT_THAT(With("maxmemory_policy", "lru"), HasSubstr("--maxmemory_policy: 'lru'"));
   EXPECT_EQ(With("maxmemory_policy", "allkeys-lfu"), "");
-  EXPECT_EQ(options_.eviction.policy, EvictionPolicy::kCache);
+  EXPECT_EQ(options_.eviction.rules.policy, EvictionPolicy::kCache);
   EXPECT_THAT(With("maxmemory_samples", "0"), HasSubstr("--maxmemory_samples"));
 }
 

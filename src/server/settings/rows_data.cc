@@ -8,9 +8,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/json/json_doc.h"
+#include "core/text/numbers.h"
+#include "facade/replies/error_texts.h"
 #include "server/base/cron.h"
+#include "server/base/words.h"
 #include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
 #include "server/options/setting_slots.h"
@@ -39,10 +44,36 @@ constexpr SettingSlot kPolicy = {
       if (options->cache_mode && policy != EvictionPolicy::kAllKeysLfu) {
         return std::string("argument(s) must be one of the following: allkeys-lfu");
       }
-      options->eviction.policy = options->cache_mode ? EvictionPolicy::kCache : policy;
+      options->eviction.rules.policy = options->cache_mode ? EvictionPolicy::kCache : policy;
       return std::string();
     },
-    [](const Options& options) { return std::string(PolicyName(options.eviction.policy)); }};
+    [](const Options& options) { return std::string(PolicyName(options.eviction.rules.policy)); }};
+
+// REQUIRES: db_count and cache_mode are known.
+constexpr SettingSlot kPolicyDb = {
+    [](std::string_view value, Options* options) {
+      const std::vector<std::string_view> words = SplitWords(value);
+      if (words.size() % 2 != 0) return std::string("must be pairs of a database and a policy");
+      DatabasePolicies policies;
+      for (size_t i = 0; i < words.size(); i += 2) {
+        const auto db = ParseInt64(words[i]);
+        if (!db || *db < 0 || *db >= options->db_count) {
+          return fmt::format("'{}' is no database: there are 0 to {}", Printed(words[i]),
+                             options->db_count - 1);
+        }
+        std::optional<EvictionPolicy> policy = PolicyOfName(LowerCase(words[i + 1]));
+        if (!policy) return fmt::format("'{}' is no policy", Printed(words[i + 1]));
+        if (options->cache_mode && policy == EvictionPolicy::kAllKeysLfu) {
+          policy = EvictionPolicy::kCache;
+        }
+        if (!policies.emplace(static_cast<int>(*db), *policy).second) {
+          return fmt::format("database {} is named twice", *db);
+        }
+      }
+      options->eviction.db_policies = std::move(policies);
+      return std::string();
+    },
+    [](const Options& options) { return PolicyList(options.eviction.db_policies, ' ', ' '); }};
 
 constexpr SettingSlot kDirectory = {
     kSlot<&Options::persistence, &PersistenceOptions::directory>.store, [](const Options& options) {
@@ -108,7 +139,7 @@ std::string ApplyMaxMemory(SettingHost& host, const SettingChange&) {
 }
 
 std::string ApplyEviction(SettingHost& host, const SettingChange& change) {
-  ServerOf(host).SetEvictionRules(change.now.eviction);
+  ServerOf(host).SetEviction(change.now.eviction);
   return "";
 }
 
@@ -237,7 +268,7 @@ constexpr SettingRow kRows[] = {
      .initial = "5",
      .min = 1,
      .max = INT_MAX,
-     .slot = kSlot<&Options::eviction, &EvictionRules::samples>,
+     .slot = kSlot<&Options::eviction, &EvictionSettings::rules, &EvictionRules::samples>,
      .apply = ApplyEviction,
      .help = "How well eviction looks: about six keys are compared for each. More cost time."},
     {.name = "lfu-log-factor",
@@ -245,7 +276,7 @@ constexpr SettingRow kRows[] = {
      .kind = kInteger,
      .initial = "10",
      .max = INT_MAX,
-     .slot = kSlot<&Options::eviction, &EvictionRules::lfu_log_factor>,
+     .slot = kSlot<&Options::eviction, &EvictionSettings::rules, &EvictionRules::lfu_log_factor>,
      .apply = ApplyEviction,
      .help = "*-lfu: the larger, the more hits it takes to fill a key's counter."},
     {.name = "lfu-decay-time",
@@ -253,7 +284,7 @@ constexpr SettingRow kRows[] = {
      .kind = kInteger,
      .initial = "1",
      .max = INT_MAX,
-     .slot = kSlot<&Options::eviction, &EvictionRules::lfu_decay_minutes>,
+     .slot = kSlot<&Options::eviction, &EvictionSettings::rules, &EvictionRules::lfu_decay_minutes>,
      .apply = ApplyEviction,
      .help =
          "*-lfu: minutes after which a key that is not used loses one from its counter; 0: never."},
@@ -322,6 +353,18 @@ constexpr SettingRow kRows[] = {
      .how = kAtStart,
      .slot = kSlot<&Options::db_count>,
      .help = "Databases (SELECT 0 to dbnum - 1)."},
+    {.name = "maxmemory-policy-db",  // behind those that it depends on
+     .topic = kData,
+     .slot = kPolicyDb,
+     .apply = ApplyEviction,
+     .has_words = true,
+     .repeat = SettingRepeat::kAddsWords,
+     .lacks_line_if_empty = true,
+     .help = "Databases with a policy of their own, each with its policy: '0 allkeys-lru 5 "
+             "noeviction'. "
+             "Only databases whose policy evicts lose keys. All others have --maxmemory_policy, or "
+             "that "
+             "of --cache_mode. In redis.conf several lines add up; CONFIG SET replaces them all."},
     {.name = "list-max-listpack-size",
      .old_name = "list-max-ziplist-size",
      .topic = kData,
@@ -400,6 +443,17 @@ constexpr SettingRow kRows[] = {
      .help =
          "How many messages of each idempotent producer a stream remembers, the newest ones; as "
          "stream-idmp-duration. Each takes about 150 bytes besides its name."},
+    {.name = "stream_idmp_producers_max",
+     .topic = kData,
+     .kind = kInteger,
+     .initial = "10000",
+     .min = 1,
+     .max = 1'000'000,
+     .slot = kSlot<&Options::value_sizes, &ValueSizes::stream, &StreamLimit::producers_max>,
+     .apply = ApplyValueSizes,
+     .help = "Of how many idempotent producers a stream remembers messages. When one more comes, "
+             "the one that has sent nothing for the longest time is forgotten: what it sends again "
+             "is another entry."},
     {.name = "stream-node-max-bytes",
      .topic = kData,
      .kind = kMemory,

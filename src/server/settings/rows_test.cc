@@ -65,9 +65,9 @@ TEST(RowsTest, InitialValuesAreValues) {
 // Other folders have values of their own, for their tests.
 TEST(RowsTest, WhatOtherFoldersBeginWithIsTheSame) {
   const ServerOptions options = DefaultOptions();
-  EXPECT_EQ(options.eviction.samples, EvictionRules().samples);
-  EXPECT_EQ(options.eviction.lfu_log_factor, EvictionRules().lfu_log_factor);
-  EXPECT_EQ(options.eviction.lfu_decay_minutes, EvictionRules().lfu_decay_minutes);
+  EXPECT_EQ(options.eviction.rules.samples, EvictionRules().samples);
+  EXPECT_EQ(options.eviction.rules.lfu_log_factor, EvictionRules().lfu_log_factor);
+  EXPECT_EQ(options.eviction.rules.lfu_decay_minutes, EvictionRules().lfu_decay_minutes);
   const ShardLimits sizes = options.value_sizes.Limits();
   const ShardLimits shards;
   EXPECT_EQ(sizes.list.bytes, shards.list.bytes);

@@ -91,7 +91,8 @@ class LogLoaderTest : public testing::Test {
       shards_.Await(id, [](ShardTurn& turn) {
         CompactValue value;
         value.SetString("value");
-        (void)turn.shard().db(0).Load(KeyProbe("key", HashKey("key")), std::move(value), {}, false);
+        (void)turn.shard().db(0).Load(KeyProbe("key", HashKey("key")), std::move(value), {}, false,
+                                      1000);
       });
       SaveProgress progress;
       const SaveResult result = SaveSnapshot(
