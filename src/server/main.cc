@@ -187,7 +187,13 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
 class Stopping {
  public:
   explicit Stopping(dfly::Server* server) : server_(server), pulse_(&server->state().pool) {}
+  // REQUIRES: if it was successful, the server has stopped.
   ~Stopping() {
+    {
+      const std::lock_guard guard(mutex_);
+      may_exit_ = true;
+    }
+    changed_.NotifyAll();
     if (thread_) thread_->join();
   }
   Stopping(const Stopping&) = delete;
@@ -207,6 +213,11 @@ class Stopping {
       error_ = server_->PrepareStop(rule);
       is_done_ = true;
       kill(getpid(), SIGCONT);  // the main thread looks
+      if (!error_.empty()) return;
+      // Threads may not have run yet what it has sent them, whose memory is in this thread's heap:
+      // a server was seen to crash there when the thread was gone.
+      std::unique_lock lock(mutex_);
+      while (!may_exit_) changed_.Wait(lock);
     });
   }
   // Called now and then: ends the process if it has waited for too long. What is being written is
@@ -227,6 +238,7 @@ class Stopping {
   // Once it is over: why the server goes on, or an empty text.
   std::optional<std::string> TakeResult() {
     if (!thread_ || !is_done_) return std::nullopt;
+    if (error_.empty()) return error_;
     thread_->join();
     thread_.reset();
     return error_;
@@ -242,6 +254,9 @@ class Stopping {
   std::optional<std::thread> thread_;
   std::string error_;  // set before is_done_
   std::atomic<bool> is_done_{false};
+  helio::Mutex mutex_;
+  helio::CondVar changed_;
+  bool may_exit_ = false;  // guarded by mutex_
 };
 
 // Somebody insists: nothing is waited for but that the file which is being written is gone.
