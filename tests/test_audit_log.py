@@ -103,6 +103,7 @@ def test_what_exec_and_scripts_run(audited):
         assert c.call("EVAL", "return redis.call('FLUSHDB')", 0) == OK
         line = audited.wait_for(command=["FLUSHDB"])
         assert (line["result"], line["user"], line["from"]) == ("ok", "default", "script")
+        assert (line["db"], "client_name" in line) == (0, False)
         assert c.call("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "-config", "~*") == OK
         c.call("CLIENT", "SETNAME", "cleaner")
         for user in ("alice", "default"):
@@ -114,9 +115,42 @@ def test_what_exec_and_scripts_run(audited):
                 assert c.call("AUTH", "root", "x") == OK
                 assert c.call("EVAL", "#!lua\nreturn redis.call('FLUSHALL', 'SYNC')", 0) == OK
         line = audited.wait_for(command=["FLUSHALL"], user="alice")
-        assert line["from"] == "script" and "name=cleaner" in line["client"]
+        assert (line["from"], line["client_name"]) == ("script", "cleaner")
         line = audited.wait_for(command=["FLUSHALL", "SYNC"])
         assert (line["user"], line["from"]) == ("root", "script")
+
+
+def test_what_scripts_run_has_the_facts_of_now(audited):
+    """The client has run a script before it has a name and selects a database."""
+    with audited.server.connect() as c:
+        identity = c.call("CLIENT", "ID")
+        assert c.call("ACL", "SETUSER", "bob", "on", "nopass", "+@all", "-del", "~*") == OK
+        for user in ("default", "bob"):
+            c.call("AUTH", user, "x")
+            for name, db in (("", 0), ("joe", 0), ("joe", 5), ("jim", 5)):
+                assert c.call("CLIENT", "SETNAME", name) == OK
+                assert c.call("SELECT", db) == OK
+                done = len(audited.lines())
+                assert c.call("EVAL", "return redis.call('FLUSHDB')", 0) == OK
+                select = "redis.call('SELECT', 7) return redis.call('FLUSHALL')"
+                assert c.call("EVAL", select, 0) == OK
+                c.call("EVAL", "return redis.call('DEL', 'k')", 0)
+
+                def written(done=done, count=3 if user == "bob" else 2):
+                    lines = [line for line in audited.lines()[done:] if "from" in line]
+                    return len(lines) == count and lines
+
+                found = wait_until(written, what="lines of what the scripts did")
+                assert [line.get("db") for line in found] == [db, 7, None][: len(found)]
+                for line in found:
+                    assert line["from"] == "script"
+                    assert line["user"] == user
+                    assert line["client_id"] == identity
+                    assert re.fullmatch(r"127\.0\.0\.1:\d+", line["address"])
+                    assert line.get("client_name", "") == name
+        denial = c.call("ACL", "LOG")[0]
+        denial = dict(zip(denial[::2], denial[1::2], strict=True))
+        assert b" name=jim " in denial[b"client-info"] and b" db=5 " in denial[b"client-info"]
 
 
 def test_logins(audited):

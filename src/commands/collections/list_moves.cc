@@ -161,6 +161,8 @@ struct MoveMany {
     if (list.size() < count) return is_exact ? 0 : list.size();
     return count;
   }
+  // Within one list, of so many: all lie as they lay.
+  bool ChangesNothing(size_t moved) const { return from == to && (keeps_order || moved == 1); }
   // The first that comes from `from` is the last of those that have come.
   bool is_reversed() const { return keeps_order ? from == End::kBack : to == End::kFront; }
 };
@@ -270,6 +272,10 @@ bool MoveSome(ShardContext& cx, std::span<const std::string_view> keys, const Mo
     source = cx.FindMutable(keys[0], ValueType::kList);
   }
   const Elements elements = ElementsOf(ListOf(*source), what, count);
+  if (keys[0] == keys[1] && what.ChangesNothing(count)) {
+    ReplyElements(elements, reply);
+    return true;
+  }
   Take(ListOf(*source), what.from, count, ListLimitOf(cx));
   Put(ListOf(*target), what.to, elements, ListLimitOf(cx));
   cx.Changed(keys[1], PushEvent(what.to), 0);  // with the pops it is `count` changes

@@ -106,6 +106,12 @@ TEST_P(CommandEffectsTest, OfLists) {
             "0 LSET from 0 4; 0 LSET from 1 3; 0 LSET from 2 2");
   EXPECT_EQ(EffectsOf("lmovem from from right right exactly 2 obo"),
             "0 LSET from -2 2; 0 LSET from -1 3");
+  for (const char* unchanged :
+       {"lmovem from from left left", "lmovem from from right right exactly 2 bulk",
+        "lmovem from from right right exactly 1 obo", "blmovem from from left left 0 count 9 bulk",
+        "blmovem from from left left 0"}) {
+    EXPECT_EQ(EffectsOf(unchanged), "") << unchanged;
+  }
   EXPECT_EQ(EffectsOf("lmovem from from left right exactly 3 bulk"),
             "0 RPUSH from 4 2 3; 0 LPOP from 3");
   EXPECT_EQ(EffectsOf("lmovem from to left left exactly 4 bulk"), "");

@@ -210,7 +210,7 @@ class JsonFinder {
     FindValues(filter.b, element, &right);
     const bool holds = std::any_of(left.begin(), left.end(), [&](const JsonMatch& a) {
       return std::any_of(right.begin(), right.end(), [&](const JsonMatch& b) {
-        return Work(1 + CostOf(*a.node, *b.node)) && Holds(filter, *a.node, *b.node);
+        return Work(1 + CostOf(filter.op, *a.node, *b.node)) && Holds(filter, *a.node, *b.node);
       });
     });
     return filter.op == Op::kNotIn ? !holds : holds;
@@ -236,7 +236,8 @@ class JsonFinder {
       case Op::kSizeOf:
         return b.is_number() && SizeOf(a) == std::trunc(b.AsDouble());
       case Op::kEmpty:
-        return b.type() == JsonType::kBool && SizeOf(a) && (*SizeOf(a) == 0) == b.AsBool();
+        return b.type() == JsonType::kBool && (a.is_container() || a.is_string()) &&
+               IsEmpty(a) == b.AsBool();
       default:
         return Compares(filter.op, a, b);
     }
@@ -257,6 +258,11 @@ class JsonFinder {
     return static_cast<double>(std::ranges::count_if(node.AsText(), is_first));
   }
 
+  // REQUIRES: it has a size.
+  static bool IsEmpty(const JsonNode& node) {
+    return node.is_string() ? node.AsText().empty() : node.size() == 0;
+  }
+
   void FindValues(const Operand& operand, JsonNode* element, JsonMatches* values) {
     if (operand.kind == Operand::Kind::kLiteral) {
       values->push_back({operand.literal->mutable_root(), nullptr, 0});
@@ -264,6 +270,13 @@ class JsonFinder {
                      values)) {
       values->clear();
     }
+  }
+
+  // The same for any operator.
+  static uint64_t CostOf(Op op, const JsonNode& a, const JsonNode& b) {
+    if (op == Op::kEmpty) return 0;
+    if (op == Op::kSizeOf) return a.is_string() ? a.AsText().size() / 16 : 0;
+    return CostOf(a, b);
   }
 
   // To compare them, in visits.

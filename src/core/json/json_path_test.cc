@@ -192,6 +192,11 @@ TEST(JsonPathTest, ComparesWithArrays) {
     ASSERT_EQ(ParseJson(row.found, 128, &expected), "") << row.found;
     EXPECT_EQ(Select(row.text, row.path), JsonText(expected.root())) << row.path;
   }
+  // A text is counted, which takes as long as it is; whether it is empty is known.
+  const std::string large = "[\"" + std::string(160'000, 'x') + "\"]";
+  EXPECT_EQ(Select(large, "$[?@ size 160000]", 9'000), "too much");
+  EXPECT_EQ(Select(large, "$[?@ size 160000]", 11'000), large);
+  EXPECT_EQ(Select(large, "$[?@ empty false]", 100), large);
   for (const char* path : {"$[?@ inn [1]]", "$[?@ in]", "$[?@ sizeof]", "$[?@ empty]",
                            "$[?@ within [1]]", "$[?@ in in [1]]"}) {
     EXPECT_THAT(Select("[1]", path), testing::StartsWith("Error")) << path;

@@ -60,13 +60,12 @@ void StreamProducers::Add(std::string_view producer, std::string_view message, S
   DCHECK(is_kept);
   Producer* const its_producer = producers_.find(producer)->second;
   while (its_producer->messages.size() > messages_max) ForgetOldest(its_producer);
-  while (producers_.size() > producers_max) {
+  // After the limit was lowered there may be many.
+  for (int i = 0; i < kForgottenMax && producers_.size() > producers_max; ++i) {
     // The one that has sent just now has the last of these, unless its id is in the past.
     auto silent = by_last_.begin();
     if (silent->second == its_producer) ++silent;
-    Producer* const forgotten = silent->second;
-    while (!ForgetOldest(forgotten)) {
-    }
+    ForgetOldest(silent->second);
   }
 }
 

@@ -20,7 +20,8 @@ namespace dfly {
 
 // A message is as old as its entry, whose id has the time. It is forgotten when it is older than
 // `duration_s`, or when its producer has sent `messages_max` others. If there are too many
-// producers, the one that has sent nothing for the longest time is forgotten as a whole.
+// producers, the one that has sent nothing for the longest time is forgotten, with all of its
+// messages.
 //
 // Owner:    a StreamValue.
 // Suspends: never.
@@ -54,9 +55,9 @@ class StreamProducers {
   // The entry of that message. None: it is not known, or too old.
   std::optional<StreamId> Find(std::string_view producer, std::string_view message,
                                int64_t now_ms) const;
-  // Forgets some that are too old, of the producer those that are too many, and producers if there
-  // are more than `producers_max`, which is not 0. REQUIRES: the message is not kept, and `id` is
-  // no other one's; ids mostly grow.
+  // Forgets some that are too old, of the producer those that are too many, and some of producers
+  // that are more than `producers_max`, which is not 0. The rest go with the next calls. REQUIRES:
+  // the message is not kept, and `id` is no other one's; ids mostly grow.
   void Add(std::string_view producer, std::string_view message, StreamId id, int64_t now_ms,
            size_t producers_max);
   // As it was kept elsewhere: forgets nothing. False: as Add requires it, it is not so.

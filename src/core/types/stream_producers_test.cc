@@ -101,6 +101,23 @@ TEST_F(StreamProducersTest, OfTooManyProducersTheOneThatIsSilentForLongestIsForg
   EXPECT_EQ(Find("f", "1", 1006), "1006");
 }
 
+TEST_F(StreamProducersTest, ALowerLimitIsReachedInSteps) {
+  uint64_t ms = 1000;
+  producers().messages_max = 10'000;
+  for (int i = 0; i < 250; ++i) Add("large", std::to_string(i), ++ms);
+  for (int i = 0; i < 50; ++i) Add("small" + std::to_string(i), "1", ++ms);
+  producers_max_ = 1;
+  for (size_t added = 1; producers().producers() > 1; ++added) {
+    const size_t before = producers().Count(0).messages;
+    Add("last", std::to_string(added), ++ms);
+    const size_t after = producers().Count(0).messages;
+    EXPECT_GE(after + 100, before + 1);
+    EXPECT_EQ(after, added <= 3 ? 300 - 99 * added : added);
+  }
+  EXPECT_EQ(Find("last", "1", static_cast<int64_t>(ms)), "1301");
+  EXPECT_EQ(producers().Count(0).messages, 3u);
+}
+
 TEST_F(StreamProducersTest, IsMadeAgainAndFreedInSteps) {
   Add("a", "1", 1000);
   Add("a", "a message with a long name that is not in place", 1001);

@@ -99,13 +99,28 @@ auto Evictor::HandOf(const Database& database) -> Hand& {
 }
 
 auto Evictor::EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms) -> Found {
-  Database* const database = ChooseDatabase();
+  Database* database = ChooseDatabase();
   if (database == nullptr) return Found::kNone;
   candidate_count_ = buckets_ = met_ = 0;
   Search(*database, now_ms);
+  fruitless_buckets_ += buckets_;
+  if (met_ == 0) {
+    // All of its keys may be sticky. The others share as many buckets.
+    std::vector<Database*> others;
+    for (int i = 0; i < shard_.db_count(); ++i) {
+      Database* const other = shard_.FindDb(i);
+      if (other != nullptr && other != database && EvictableIn(*other) > 0) others.push_back(other);
+    }
+    for (size_t i = 0; i < others.size() && met_ == 0; ++i) {
+      database = others[i];
+      const size_t begin = kBucketsMax - std::max<size_t>(1, kBucketsMax / others.size());
+      buckets_ = begin;
+      Search(*database, now_ms);
+      fruitless_buckets_ += buckets_ - begin;
+    }
+  }
   if (met_ == 0) {
     // A bucket has about a dozen keys, so this is some times round.
-    fruitless_buckets_ += buckets_;
     if (fruitless_buckets_ * 4 > keys_) {
       fruitless_buckets_ = 0;
       barren_until_ms_ = now_ms + kBarrenMs;

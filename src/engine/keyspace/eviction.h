@@ -45,8 +45,8 @@ struct SparedKeys {
 
 // Owner:    one shard; used on its thread only.
 // Suspends: never.
-// Cost:     each call is bounded, whatever the keys are: kBucketsMax buckets without a victim end
-//           it.
+// Cost:     each call is bounded, whatever the keys are: kBucketsMax buckets of a database without
+//           a victim, and as many of all others, end it.
 class Evictor {
  public:
   enum class End : uint8_t {

@@ -40,8 +40,8 @@ class EvictionTest : public testing::Test {
       ASSERT_TRUE(cx.FindReadOnly(key)) << key;
     }
   }
-  void Stick(const std::string& key) {
-    ShardContext cx(shard_, 0, kNow);
+  void Stick(const std::string& key, int db = 0) {
+    ShardContext cx(shard_, db, kNow);
     ASSERT_TRUE(cx.SetSticky(key, true));
   }
   bool Exists(const std::string& key, int db = 0) {
@@ -255,6 +255,25 @@ TEST_F(EvictionTest, AShardOfStickyKeysIsSearchedInPartsAndThenLeftAlone) {
   int64_t later = kNow + 200;
   for (int i = 0; i < 1000 && Exists("free"); ++i) Evict(1, later += 200);
   EXPECT_FALSE(Exists("free"));
+}
+
+// Which database is searched first goes by how many keys it has.
+TEST_F(EvictionTest, ADatabaseOfStickyKeysHidesNoOtherOne) {
+  for (const EvictionPolicy policy :
+       {EvictionPolicy::kAllKeysLru, EvictionPolicy::kAllKeysRandom, EvictionPolicy::kCache}) {
+    shard_.FlushAll(FlushMode::kSync);
+    Use(policy);
+    for (int db : {0, 9}) {
+      Fill(0, 5'000, db);
+      for (int i = 0; i < 5'000; ++i) Stick(KeyOf(i), db);
+    }
+    Fill(0, 10, 5);
+    EXPECT_EQ(Evict(10).keys, 10u) << PolicyName(policy);
+    EXPECT_EQ(shard_.db(5).size(), 0u);
+    for (int db : {0, 9}) EXPECT_EQ(shard_.db(db).size(), 5'000u);
+    EXPECT_EQ(Evict(10).keys, 0u);
+    shard_.evictor().Reset();
+  }
 }
 
 TEST_F(EvictionTest, KeysOfTheCommandStay) {

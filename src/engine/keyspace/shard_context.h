@@ -156,8 +156,8 @@ class ShardContext {
   Shard& shard() { return shard_; }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
-  // The command does again what another server has done, from its log or as its replica. At its
-  // clock, which is 0, nothing is due. It refuses nothing: the limits of the other may be others.
+  // The command does again what another server has done, so no limit of size, depth or work refuses
+  // it; what is forgotten goes by limits of one's own. At its clock, which is 0, nothing is due.
   bool is_replayed() const { return now_ms_ == 0; }
   // now_ms(), but the real time for a command that is replayed: for times that are noted.
   int64_t noted_ms() const { return is_replayed() ? helio::UnixMillis() : now_ms_; }

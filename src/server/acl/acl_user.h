@@ -184,8 +184,12 @@ using AclUserRef = std::shared_ptr<const AclUser>;
 
 // For whom a script runs, on whatever thread.
 struct AclCaller {
-  AclUserRef user;     // null: it may do everything
-  std::string name;    // the user's
+  AclUserRef user;   // null: it may do everything
+  std::string name;  // the user's
+  uint64_t client_id;
+  std::string address;
+  std::string client_name;
+  int db_index;        // the client's; the script may have selected another one
   std::string client;  // as CLIENT LIST shows it
 };
 using AclCallerRef = std::shared_ptr<const AclCaller>;

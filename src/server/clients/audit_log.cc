@@ -35,10 +35,37 @@ JsonLine Begin(std::string_view event) {
   return line;
 }
 
+void AddClient(uint64_t id, std::string_view address, std::string_view name, JsonLine* line) {
+  line->Number("client_id", static_cast<int64_t>(id)).Text("address", address);
+  if (!name.empty()) line->Text("client_name", name.substr(0, kTextMax));
+}
+
 void AddClient(const Session& session, JsonLine* line) {
-  line->Number("client_id", static_cast<int64_t>(session.connection.id()))
-      .Text("address", session.peer_address);
-  if (!session.name.empty()) line->Text("client_name", session.name.substr(0, kTextMax));
+  AddClient(session.connection.id(), session.peer_address, session.name, line);
+}
+
+void AddCaller(const AclCaller& caller, JsonLine* line) {
+  line->Text("user", caller.name.substr(0, kTextMax));
+  AddClient(caller.client_id, caller.address, caller.client_name, line);
+}
+
+std::string EndCommand(JsonLine& line, const Command& command, Args args, int db_index,
+                       std::string_view error) {
+  // Passwords may be in the command that ACL DRYRUN tries.
+  const Args shown = command.full_name == "acl|dryrun" ? Args(args.all().first(4)) : args;
+  std::string words;
+  for (const std::string& word : LoggedArgs(command, shown)) {
+    words += words.empty() ? '[' : ',';
+    AppendJsonForLog(word, &words);
+  }
+  line.Number("db", db_index).Raw("command", words + ']');
+  return line.Text("result", error.empty() ? "ok" : error).Take();
+}
+
+std::string EndDenied(JsonLine& line, const Command& command, std::string_view reason,
+                      std::string_view object) {
+  line.Text("command", command.full_name).Text("reason", reason);
+  return line.Text("object", object.substr(0, kTextMax)).Text("result", "NOPERM").Take();
 }
 
 }  // namespace
@@ -52,27 +79,20 @@ AuditLog::AuditLog(const std::string& path, size_t buffered_max, const CommandTa
   for (const Command& command : commands.all()) look(look, command);
 }
 
-void AuditLog::OnCommand(const Session* session, const AclCaller* script_of, const Command& command,
-                         Args args, std::string_view error) {
+void AuditLog::OnCommand(const Session& session, const Command& command, Args args,
+                         std::string_view error) {
   JsonLine line = Begin("command");
-  if (session != nullptr) {
-    line.Text("user", session->user.name);
-    AddClient(*session, &line);
-    line.Number("db", session->db_index);
-  } else {
-    if (script_of != nullptr) line.Text("user", script_of->name.substr(0, kTextMax));
-    line.Text("from", "script");
-    if (script_of != nullptr) line.Text("client", script_of->client.substr(0, kTextMax));
-  }
-  // Passwords may be in the command that ACL DRYRUN tries.
-  const Args shown = command.full_name == "acl|dryrun" ? Args(args.all().first(4)) : args;
-  std::string words;
-  for (const std::string& word : LoggedArgs(command, shown)) {
-    words += words.empty() ? '[' : ',';
-    AppendJsonForLog(word, &words);
-  }
-  line.Raw("command", words + ']').Text("result", error.empty() ? "ok" : error);
-  writer_.Write(line.Take());
+  line.Text("user", session.user.name);
+  AddClient(session, &line);
+  writer_.Write(EndCommand(line, command, args, session.db_index, error));
+}
+
+void AuditLog::OnScripted(const AclCaller* caller, int db_index, const Command& command, Args args,
+                          std::string_view error) {
+  JsonLine line = Begin("command");
+  if (caller != nullptr) AddCaller(*caller, &line);
+  line.Text("from", "script");
+  writer_.Write(EndCommand(line, command, args, db_index, error));
 }
 
 void AuditLog::OnLogin(const Session& session, std::string_view user, std::string_view how,
@@ -85,17 +105,20 @@ void AuditLog::OnLogin(const Session& session, std::string_view user, std::strin
   writer_.Write(line.Text("method", how).Text("result", succeeds ? "ok" : "denied").Take());
 }
 
-void AuditLog::OnDenied(const Session* session, std::string_view user, std::string_view client,
-                        const Command& command, std::string_view reason, std::string_view object) {
+void AuditLog::OnDenied(const Session& session, std::string_view user, const Command& command,
+                        std::string_view reason, std::string_view object) {
   JsonLine line = Begin("denied");
   line.Text("user", user.substr(0, kTextMax));
-  if (session != nullptr) {
-    AddClient(*session, &line);
-  } else {
-    line.Text("from", "script").Text("client", client.substr(0, kTextMax));
-  }
-  line.Text("command", command.full_name).Text("reason", reason);
-  writer_.Write(line.Text("object", object.substr(0, kTextMax)).Text("result", "NOPERM").Take());
+  AddClient(session, &line);
+  writer_.Write(EndDenied(line, command, reason, object));
+}
+
+void AuditLog::OnScriptDenied(const AclCaller& caller, const Command& command,
+                              std::string_view reason, std::string_view object) {
+  JsonLine line = Begin("denied");
+  AddCaller(caller, &line);
+  line.Text("from", "script");
+  writer_.Write(EndDenied(line, command, reason, object));
 }
 
 }  // namespace dfly

@@ -29,16 +29,20 @@ class AuditLog {
   // It is one of those that are written: of @admin, or it changes all data (FLUSHALL, SWAPDB) or
   // what others run (FUNCTION LOAD).
   bool Wants(const Command& command) const { return wanted_[command.id]; }
-  // It has run. `error`: the code of its error reply, or empty. `session`: null if a script of
-  // `script_of` called it; null: of nobody's.
-  void OnCommand(const Session* session, const AclCaller* script_of, const Command& command,
-                 Args args, std::string_view error);
+  // It has run. `error`: the code of its error reply, or empty.
+  void OnCommand(const Session& session, const Command& command, Args args, std::string_view error);
+  // The same for what a script called, in the database that it had selected. Null: nobody has
+  // called the script.
+  void OnScripted(const AclCaller* caller, int db_index, const Command& command, Args args,
+                  std::string_view error);
   // `how`: "AUTH", "HELLO", "HTTP", "memcached" or "certificate".
   void OnLogin(const Session& session, std::string_view user, std::string_view how, bool succeeds);
-  // `reason`: as ACL LOG has it; `object`: what was refused. `client`: as CLIENT LIST shows it, of
-  // who has called a script; else the session is there.
-  void OnDenied(const Session* session, std::string_view user, std::string_view client,
-                const Command& command, std::string_view reason, std::string_view object);
+  // `reason`: as ACL LOG has it; `object`: what was refused.
+  void OnDenied(const Session& session, std::string_view user, const Command& command,
+                std::string_view reason, std::string_view object);
+  // The same for what a script called.
+  void OnScriptDenied(const AclCaller& caller, const Command& command, std::string_view reason,
+                      std::string_view object);
 
   const LineWriter& writer() const { return writer_; }
 

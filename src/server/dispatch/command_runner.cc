@@ -137,17 +137,18 @@ void CommandRunner::Audit(const Session* session, const Command& row, Args args,
                           const ReplySink& reply, uint64_t errors_before) {
   AuditLog* const audit = worker_.server.audit.get();
   if (audit == nullptr || !audit->Wants(row)) return;
-  if (session != nullptr && session->primary != nullptr) return;  // who did it is told there
+  if (session == nullptr) return;           // it is a script, whose commands are told
+  if (session->primary != nullptr) return;  // who did it is told there
   const bool has_failed = reply.error_count() != errors_before;
-  audit->OnCommand(session, nullptr, row, args, has_failed ? reply.last_error_code() : "");
+  audit->OnCommand(*session, row, args, has_failed ? reply.last_error_code() : "");
 }
 
-void CommandRunner::AuditScripted(const AclCaller* caller, const Command& row, Args args,
-                                  const ReplySink& reply) {
+void CommandRunner::AuditScripted(const AclCaller* caller, int db_index, const Command& row,
+                                  Args args, const ReplySink& reply) {
   AuditLog& audit = *worker_.server.audit;
   if (!audit.Wants(row)) return;
-  audit.OnCommand(nullptr, caller, row, args,
-                  reply.error_count() != 0 ? reply.last_error_code() : "");
+  audit.OnScripted(caller, db_index, row, args,
+                   reply.error_count() != 0 ? reply.last_error_code() : "");
 }
 
 void CommandRunner::TellReply(const Command& row, Args args, size_t bytes, const Caller& caller,

@@ -107,7 +107,7 @@ class CommandRunner : public PerThread<CommandRunner> {
   void Audit(const Session* session, const Command& row, Args args, const ReplySink& reply,
              uint64_t errors_before);
   // The same for a part of one. `caller`: null if nobody has called it. REQUIRES: there is the log.
-  void AuditScripted(const AclCaller* caller, const Command& row, Args args,
+  void AuditScripted(const AclCaller* caller, int db_index, const Command& row, Args args,
                      const ReplySink& reply);
   // It was refused, as `reply` knows. Null: there is no such command.
   void CountRejected(const Command* row, const ReplySink& reply);

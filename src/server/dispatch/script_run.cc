@@ -460,7 +460,7 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
     });
   }
   if (worker_.server.audit != nullptr) [[unlikely]]
-    runner_.AuditScripted(caller_.get(), command, args, writer);
+    runner_.AuditScripted(caller_.get(), db_index_, command, args, writer);
   ReplayReply(bytes.view(), reply);
 }
 

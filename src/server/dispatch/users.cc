@@ -131,7 +131,7 @@ void Users::LogDenial(const AclVerdict& verdict, const Session& session, const C
                           .client = ClientText(session)},
                          helio::UnixMillis());
   if (server_.audit == nullptr) return;
-  server_.audit->OnDenied(&session, user, "", command, ReasonOf(verdict.denial), object);
+  server_.audit->OnDenied(session, user, command, ReasonOf(verdict.denial), object);
 }
 
 void Users::LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller,
@@ -144,8 +144,7 @@ void Users::LogScriptDenial(const AclVerdict& verdict, const AclCaller& caller,
                           .client = caller.client},
                          helio::UnixMillis());
   if (server_.audit == nullptr) return;
-  server_.audit->OnDenied(nullptr, caller.name, caller.client, command, ReasonOf(verdict.denial),
-                          object);
+  server_.audit->OnScriptDenied(caller, command, ReasonOf(verdict.denial), object);
 }
 
 void Users::LogFailedLogin(const Session& session, std::string_view user) {
@@ -194,11 +193,18 @@ void Users::LogInByCertificate(Session& session, const helio::TlsSession& tls) {
 AclCallerRef Users::CallerOf(Session& session) {
   // The audit log tells whose scripts they are.
   if (session.user.acl == nullptr && server_.audit == nullptr) return nullptr;
-  if (session.user.caller == nullptr) {
-    session.user.caller = std::make_shared<AclCaller>(
-        AclCaller{session.user.acl, session.user.name, ClientText(session)});
+  AclCallerRef& caller = session.user.caller;
+  if (caller == nullptr || caller->db_index != session.db_index ||
+      caller->client_name != session.name) {
+    caller = std::make_shared<AclCaller>(AclCaller{.user = session.user.acl,
+                                                   .name = session.user.name,
+                                                   .client_id = session.connection.id(),
+                                                   .address = std::string(session.peer_address),
+                                                   .client_name = std::string(session.name),
+                                                   .db_index = session.db_index,
+                                                   .client = ClientText(session)});
   }
-  return session.user.caller;
+  return caller;
 }
 
 void Users::CheckMulti(const Session& session) {
