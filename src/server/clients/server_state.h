@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ namespace dfly {
 
 class AclStore;
 class AuditLog;
+class Quota;
 class ShardSet;
 class Upgrade;
 
@@ -177,6 +179,8 @@ struct ServerState {
   std::atomic<bool> tells_replicas{false};  // what is published
   PubSubLoad pubsub_load;
   ClientMemory client_memory;
+  // What threads begin with; afterwards only CONFIG SET reads and changes it (ApplyQuotas).
+  std::shared_ptr<const std::map<QuotaOwner, std::shared_ptr<Quota>>> quotas;
   const std::unique_ptr<MonitorLoad[]> monitor_loads;    // by thread
   const std::unique_ptr<EvictionHint[]> eviction_hints;  // by thread
   std::atomic<uint64_t> next_client_id{1};

@@ -50,6 +50,7 @@ void Worker::OnDetached(Connection* connection) {
   if (!server_.moves.Begin()) return Attach(connection);
   state_.Remove(connection);
   client_limiter_.OnLeft(session);
+  quotas_.Leave(session);
   server_.connections.OnMoved(index(), session.move_to);
   session.move.session = &session;
   session.move.run = [](helio::Message* message) {
@@ -63,6 +64,7 @@ void Worker::Arrive(Session* from) {
   connection->set_user_data(new Session(&state_, std::move(*from)));
   delete from;
   state_.Add(connection);
+  quotas_.Arrive(SessionOf(connection));
   ++state_.stats.migrations;
   server_.moves.End();
   Attach(connection);

@@ -27,6 +27,7 @@
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/quotas/quotas.h"
 #include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
@@ -286,6 +287,25 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   facts->function_memory = functions->memory_used;
 }
 
+void AddQuotas(InfoFacts* facts) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  for (const auto& [owner, quota] : *Quotas::Here().table()) {
+    const Quota::Counters& counters = quota->counters;
+    const auto positive = [](int64_t number) {
+      return static_cast<uint64_t>(std::max<int64_t>(0, number));
+    };
+    facts->quotas.push_back({.owner = owner,
+                             .limits = quota->limits(),
+                             .connections = positive(quota->connections.load(kRelaxed)),
+                             .memory = positive(quota->memory.load(kRelaxed)),
+                             .delayed = counters.delayed.load(kRelaxed),
+                             .refused = counters.refused.load(kRelaxed),
+                             .refused_connections = counters.refused_connections.load(kRelaxed),
+                             .refused_writes = counters.refused_writes.load(kRelaxed),
+                             .evicted_clients = counters.evicted.load(kRelaxed)});
+  }
+}
+
 // As the thread that answers knows it.
 void AddPause(InfoFacts* facts) {
   const Gates& gates = Gates::Here();
@@ -367,6 +387,7 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
   if (with_latencies) AddLatencies(server, &facts);
   AddProcess(&facts);
   AddServer(server, &facts);
+  AddQuotas(&facts);
   AddPause(&facts);
   AddMemory(server, &facts);
   return facts;
