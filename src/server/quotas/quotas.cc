@@ -202,7 +202,7 @@ QuotaShare* Quotas::LackedPlace(SessionQuota& its) {
 
 Quotas::Verdict Quotas::Take(Session& session, const Command* command, Args args) {
   SessionQuota& its = *session.quotas;
-  if (session.feed != nullptr || session.replica_offer != nullptr) return {};
+  if (session.feed != nullptr) return {};
   const uint32_t flags = command != nullptr ? command->flags : 0;
   const bool is_of_connection = command != nullptr && (command->categories & kAclConnection) != 0;
   // Nobody is locked out, and what is queued was counted.
