@@ -37,9 +37,9 @@ struct SessionQuota : helio::ListHook<> {
   QuotaShare* db = nullptr;    // the same
   bool has_user_place = false;
   bool has_db_place = false;
+  QuotaShare* waits_for = nullptr;  // in whose list it is
   // A command is known by the bytes before it (Connection::executed_bytes): one that comes again,
   // as it had to wait for something, is counted once.
-  QuotaShare* waits_for = nullptr;  // in whose list it is
   uint64_t charged_at = kNone;
   uint64_t delayed_at = kNone;
   uint64_t charged_bytes = 0;  // received and sent, up to there

@@ -77,10 +77,10 @@ class Quotas : public PerThread<Quotas> {
 
   // --- Memory ---
 
-  // Some database has a quota of memory, and this is no replica.
+  // Some database has a quota of memory.
   bool limits_databases() const { return !memory_dbs_.empty(); }
   // Why a command with kDenyOom may not run in this database, or change that other one; empty: it
-  // may. Counts what it refuses.
+  // may, as on a replica. Counts what it refuses.
   std::string MemoryErrorOf(const Command& command, Args args, int db_index);
   // The same for all that is queued.
   std::string MemoryErrorOf(const Multi& multi);
