@@ -209,13 +209,82 @@ def test_all_connections_of_a_user_share_it(admin, user):
 
 
 def test_waiting_connections_take_turns(admin, user):
-    connections = [user("u") for _ in range(10)]
-    set_quota(admin, "user u commands 200")
+    """On one thread no connection is far ahead; without turns the first would be done first."""
+    connections = [user("u") for _ in range(4)]
+    set_quota(admin, "user u commands 300")
+    wait_until(lambda: spent(admin, connections[0]), what="a command that waits")
     for c in connections:
-        c.send(b"".join(encode("ECHO", i) for i in range(60)))
-    for i in range(60):
-        for c in connections:
-            assert c.read() == b"%d" % i
+        c.send(b"".join(encode("INCR", "turns") for _ in range(100)))
+    ends = []
+    for c in connections:
+        ends.append([c.read() for _ in range(100)][-1])
+    assert max(ends) == 400
+    assert min(ends) > 110, ends
+
+
+def spent(admin, c):
+    """Sends commands; has one of them waited?"""
+    c.pipeline([("PING",)] * 100)
+    return counted(admin, "user u")["delayed"] > 0
+
+
+def test_who_waited_and_leaves_is_gone(admin, user):
+    """Its end is seen, though it is not received from."""
+    connections = [user("u") for _ in range(5)]
+    before = int(admin.info("clients")["connected_clients"])
+    set_quota(admin, "user u commands 1")
+    for c in connections:
+        c.send(b"".join(encode("INCR", "n") for _ in range(MANY)))
+    wait_until(lambda: counted(admin, "user u")["delayed"] >= 4, what="those that wait")
+    for c in connections:
+        c.close()
+    clients = lambda: int(admin.info("clients")["connected_clients"])  # noqa: E731
+    wait_until(lambda: clients() == before - 5, what="their ends")
+    assert counted(admin, "user u")["used_connections"] == 0
+
+
+@pytest.mark.parametrize("way", ["close", "reset", "auth"])
+def test_bytes_are_owed_by_who_leaves(server, admin, user, way):
+    c = user("u")
+    value = b"x" * 1024 * MANY
+    assert admin.call("SET", "large", value) == OK
+    set_quota(admin, "user u bytes 1kb action error")
+    assert c.call("GET", "large") == value
+    if way == "close":
+        c.close()
+        wait_until(lambda: counted(admin, "user u")["used_connections"] == 0, what="its end")
+        c = user("u")
+    elif way == "reset":
+        assert c.call("RESET") == Status("RESET")
+        assert c.call("AUTH", "u", "x") == OK
+    else:
+        user("v")
+        assert c.call("AUTH", "v", "x") == OK
+        assert c.call("AUTH", "u", "x") == OK
+    assert is_refused(c.call("GET", "large"))
+
+
+def test_bytes_bound_a_pipeline(admin, user):
+    c = user("u")
+    value = b"x" * 1024 * MANY
+    assert admin.call("SET", "large", value) == OK
+    set_quota(admin, "user u bytes 1kb action error")
+    c.send(encode("GET", "large") * 100)
+    replies = [c.read() for _ in range(100)]
+    assert replies[0] == value
+    assert all(is_refused(reply) for reply in replies[1:])
+
+
+def test_waiting_for_bytes_goes_on_by_itself(admin, user):
+    connections = [user("u") for _ in range(10)]
+    value = b"x" * 10_000
+    assert admin.call("SET", "k", value) == OK
+    set_quota(admin, "user u bytes 300kb")
+    for c in connections:
+        c.send(encode("GET", "k") * 6)
+    for c in connections:
+        assert [c.read() for _ in range(6)] == [value] * 6
+    assert counted(admin, "user u")["delayed"] > 0
 
 
 def test_unknown_and_denied_commands_count(server, admin, user):
@@ -243,8 +312,8 @@ def test_nobody_is_locked_out(server, admin, user):
         assert quota_of(c).startswith("user u")
         assert c.call("ACL", "SETUSER", "v", "off") == OK
         assert c.call("AUTH", "u", "x") == OK
-        assert isinstance(c.call("HELLO", 3), Map)
-        assert isinstance(c.call("HELLO", 2), list)
+        assert isinstance(c.call("HELLO", 3, "AUTH", "u", "x"), Map)
+        assert isinstance(c.call("HELLO", 2, "AUTH", "u", "x"), list)
     spend(c)
     assert c.call("RESET") == Status("RESET")
     assert c.call("GET", "k") is None  # as the user `default`
@@ -263,7 +332,26 @@ def test_clients_of_the_admin_port_have_none(start_server):
         spend(c)
 
 
+def test_only_what_logs_in_is_free(admin, user):
+    c = user("u")
+    set_quota(admin, "user u commands 1 action error")
+    for command in (("HELLO", 2), ("EXEC",), ("DISCARD",)):
+        # EXEC: EXECABORT, because of that
+        wait_until(lambda: "QUOTA " in str(c.call(*command)), what=f"{command} that is refused")
+
+
 # --- MULTI, scripts, what blocks, subscriptions ---
+
+
+def test_a_select_that_is_queued_is_no_way_round(admin, user):
+    c = user("v")
+    set_quota(admin, f"db {DB} commands 5 action error")
+    assert c.call("MULTI") == OK
+    assert c.call("SELECT", DB) == QUEUED
+    replies = c.pipeline([("INCR", "n")] * MANY)
+    assert sum(is_refused(reply) for reply in replies) > MANY / 2
+    assert c.call("EXEC").text.startswith("EXECABORT")
+    assert c.call("GET", "n") is None
 
 
 def test_a_refused_command_ends_its_multi(admin, user):
@@ -434,6 +522,18 @@ def test_connections_of_a_database(server, admin, user):
     assert counted(admin, f"db {DB}")["used_connections"] == 1
 
 
+def test_a_change_of_the_setting_gives_no_places(admin, user):
+    first, second = user("v", db=DB), user("v")
+    set_quota(admin, f"db {DB} connections 1")
+    assert second.call("MULTI") == OK
+    assert second.call("SELECT", DB) == QUEUED
+    assert second.call("EXEC") == [OK]
+    set_quota(admin, "user nobody commands 5")
+    assert is_refused(second.call("GET", "k"))
+    assert first.call("GET", "k") is None
+    assert counted(admin, f"db {DB}")["used_connections"] == 1
+
+
 @pytest.mark.flags()
 def test_new_connections_past_a_quota_may_become_others(server, admin, user):
     c = user("u")
@@ -536,6 +636,9 @@ def test_memory_of_a_database(admin, user):
     script = f"redis.call('SELECT', {DB}) return redis.call('SET', KEYS[1], 'v')"
     assert OOM in other.call("EVAL", script, 1, "k").text
     assert OOM in c.call("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, "k").text
+    grows = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'v')"
+    assert OOM in c.call("EVAL", grows, 1, "k").text
+    assert OOM in c.call("EVAL", "#!lua flags=allow-oom\n" + grows, 1, "k").text
     assert c.call("EVAL", "return redis.call('EXISTS', KEYS[1])", 1, "k") == 0
     assert c.call("MULTI") == OK
     assert c.call("SET", "k", "v") == Error(OOM)

@@ -336,13 +336,14 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error(kErrReadOnly);
     return false;
   }
-  if (has_called_write_ || (script_->flags.load(std::memory_order_relaxed) & kAllowOom) != 0) {
-    return true;
-  }
-  if ((command->flags & kDenyOom) != 0 && worker_.server.memory.is_exhausted()) {
+  const bool allows_oom = (script_->flags.load(std::memory_order_relaxed) & kAllowOom) != 0;
+  if ((command->flags & kDenyOom) != 0 && !has_called_write_ && !allows_oom &&
+      worker_.server.memory.is_exhausted()) {
     reply.Error(kErrOutOfMemory);
     return false;
   }
+  // What only deletes is no way round a quota.
+  if (has_grown_) return true;
   const std::string error = Quotas::Here().MemoryErrorOf(*command, args, db_index_);
   if (!error.empty()) reply.Error(error);
   return error.empty();
@@ -710,6 +711,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
     has_called_write_ = true;
+    has_grown_ |= (command.flags & kDenyOom) != 0;
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
     if (!is_full || SendDeferred(reply)) return Verdict::kDeferred;

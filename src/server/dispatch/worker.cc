@@ -234,6 +234,15 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBarrier;
   }
 
+  if (command.other_db != nullptr) [[unlikely]] {
+    if (quotas_.limits_databases() && !session.user.is_admin && !is_of_primary) {
+      std::string error = quotas_.MemoryErrorOf(command, args, -1);
+      if (!error.empty()) {
+        AbortMulti(session);
+        return Refuse(connection, &command, args, {.error = std::move(error)});
+      }
+    }
+  }
   if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
     return Queue(connection, session, command, args);
   const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
@@ -685,6 +694,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
     memory_.Settle();
     client_limiter_.Recount(session);
+    quotas_.OnQueued(session);
   }
   if (multi.bytes() > state_.buffers.bounds.input_max && session.primary == nullptr) {
     ++state_.stats.large_inputs;

@@ -13,11 +13,16 @@ std::optional<CommandSink::Outcome> Worker::CheckUser(Connection* connection, Se
                                                       const Command* command, Args args) {
   if (session.quotas != nullptr) {
     using End = Quotas::Verdict::End;
+    // At most one reply of a connection is not paid for.
+    if (Quotas::limits_bytes(*session.quotas) && !BarrierIsOpen(connection)) {
+      return Outcome::kBarrier;
+    }
     Quotas::Verdict verdict = quotas_.Take(session, command, args);
     if (verdict.end == End::kWaits) {
       // Everything before it is executed; it stays in the input until there are tokens.
       RunNoted();
       connection->HoldUnread();
+      if (connection->recv_ended()) connection->SendAndCloseNow();  // OnPeerShutdown
       return Outcome::kBarrier;
     }
     if (verdict.end != End::kRuns) {
@@ -29,6 +34,7 @@ std::optional<CommandSink::Outcome> Worker::CheckUser(Connection* connection, Se
     }
   }
   if (command == nullptr || (command->flags & kNoAuth) != 0) return std::nullopt;
+  if (session.user.is_authenticated && session.user.acl == nullptr) return std::nullopt;
   AclVerdict verdict;
   if (session.user.acl != nullptr) {
     const int db = session.multi != nullptr ? session.multi->db_index() : session.db_index;

@@ -2,7 +2,6 @@
 // Rows of metrics: the quotas of users and databases (the setting `quota`).
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,9 +20,7 @@ using QuotaFacts = InfoFacts::QuotaFacts;
 void QuotaLines(const InfoFacts& facts, InfoText& out) {
   for (const QuotaFacts& quota : facts.quotas) {
     const QuotaLimits& limits = quota.limits;
-    std::string name = quota.owner.name();
-    std::replace(name.begin(), name.end(), ':', '_');  // the first one ends a field's name
-    out.Add(fmt::format("quota_{}_{}", quota.owner.kind(), name),
+    out.Add(fmt::format("quota_{}_{}", quota.owner.kind(), quota.owner.name()),
             fmt::format("commands={},bytes={},connections={},memory={},action={},"
                         "used_connections={},used_memory={},delayed={},refused={},"
                         "refused_connections={},refused_writes={},evicted_clients={}",

@@ -36,11 +36,12 @@ constexpr Option kOptions[] = {
 
 bool BeginsEntry(std::string_view word) { return IsWord(word, "user") || IsWord(word, "db"); }
 
-// It has to survive a line of redis.conf, and one of INFO.
+// It has to survive a line of redis.conf, and to be itself in INFO and /metrics.
 bool IsPlainName(std::string_view name) {
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte <= ' ' || byte == 0x7f || c == '"' || c == '\'' || c == '\\' || c == '#') return false;
+    if (byte <= ' ' || byte >= 0x7f) return false;
+    if (std::string_view("\"'\\#:,=").find(c) != std::string_view::npos) return false;
   }
   return true;
 }
@@ -48,7 +49,7 @@ bool IsPlainName(std::string_view name) {
 std::string ReadOwner(std::string_view kind, std::string_view name, QuotaOwner* owner) {
   if (IsWord(kind, "user")) {
     if (!IsPlainName(name)) {
-      return "names of users may not have quotes, '#', '\\' or control characters";
+      return "names of users are of printable ASCII without quotes and '#', '\\', ':', ',', '='";
     }
     owner->user = name;
     return "";
@@ -101,8 +102,14 @@ std::string QuotaSettings::Set(std::string_view text) {
     QuotaOwner owner;
     if (std::string error = ReadOwner(words[i], words[i + 1], &owner); !error.empty()) return error;
     QuotaLimits limits;
-    for (i += 2; i < words.size() && !BeginsEntry(words[i]); i += 2) {
+    const size_t begin = i + 2;
+    for (i = begin; i < words.size() && !BeginsEntry(words[i]); i += 2) {
       if (i + 1 == words.size()) return fmt::format("'{}' needs a value", words[i]);
+      for (size_t before = begin; before < i; before += 2) {
+        if (IsWord(words[before], words[i])) {
+          return fmt::format("'{}' is there twice for {} {}", words[i], owner.kind(), owner.name());
+        }
+      }
       std::string error = ReadOption(words[i], words[i + 1], &limits);
       if (!error.empty()) return error;
     }

@@ -58,8 +58,13 @@ TEST(QuotaSettingsTest, AnErrorChangesNothing) {
        "'keys' is none of user, db, commands, bytes, connections, memory and action"},
       {"user bob action drop", "action is delay or error, not 'drop'"},
       {"user \"bob commands 1",
-       "names of users may not have quotes, '#', '\\' or control characters"},
+       "names of users are of printable ASCII without quotes and '#', '\\', ':', ',', '='"},
+      {"user a:b commands 1",
+       "names of users are of printable ASCII without quotes and '#', '\\', ':', ',', '='"},
+      {"user \xc3\xa9 commands 1",
+       "names of users are of printable ASCII without quotes and '#', '\\', ':', ',', '='"},
       {"user bob commands 1 db 1 bytes 1 user bob bytes 1", "user bob is there twice"},
+      {"user bob commands 6 bytes 1 commands 7", "'commands' is there twice for user bob"},
       {"user ann commands 6 user bob commands", "'commands' needs a value"},
   };
   for (const auto& [text, error] : wrong) {

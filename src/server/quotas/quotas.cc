@@ -10,6 +10,7 @@
 #include "engine/hops/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/base/words.h"
 #include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
 #include "server/clients/worker_state.h"
@@ -71,6 +72,7 @@ Quotas::Quotas(WorkerState* worker)
       server_(worker->server),
       exec_(server_.commands.FindByName("exec")),
       discard_(server_.commands.FindByName("discard")),
+      hello_(server_.commands.FindByName("hello")),
       timer_(this, &worker->proactor),
       memory_timer_(this, &worker->proactor) {
   SetTable(server_.quotas);
@@ -79,9 +81,17 @@ Quotas::Quotas(WorkerState* worker)
 Quotas::~Quotas() = default;
 
 void Quotas::SetTable(QuotaTableRef table) {
+  // Who had no place of a quota that stays gets none by the change.
+  absl::flat_hash_map<const Session*, std::pair<Places, Places>> places;
   worker_.ForEachSession([&](Session& session) {
-    if (session.quotas == nullptr) return;
-    releases_all_ |= session.quotas->linked();
+    const SessionQuota* const its = session.quotas.get();
+    if (its == nullptr) return;
+    releases_all_ |= its->waits_for != nullptr;
+    const auto place_of = [](const QuotaShare* share, bool has_place) {
+      return share == nullptr || has_place ? Places::kAny : Places::kNone;
+    };
+    places[&session] = {place_of(its->user, its->has_user_place),
+                        place_of(its->db, its->has_db_place)};
     Leave(session);
   });
   TakeBackTold();
@@ -104,7 +114,12 @@ void Quotas::SetTable(QuotaTableRef table) {
       if (quota->memory_max() != 0) memory_dbs_.push_back(share);
     }
   }
-  worker_.ForEachSession([this](Session& session) { Put(session, Places::kAny); });
+  worker_.ForEachSession([&](Session& session) {
+    const auto it = places.find(&session);
+    const auto [user, db] = it != places.end() ? it->second : std::pair(Places::kAny, Places::kAny);
+    Put(session, user, db);
+    if (session.multi != nullptr) OnQueued(session);
+  });
   worker_.ForEachShard([this](Shard& shard) { PublishMemory(shard); });
   OnClientMemory();
   if (releases_all_) timer_.ArmIn(0);  // the connections go on in the next iteration
@@ -144,6 +159,7 @@ std::string Quotas::Enter(Session& session, QuotaShare* share, QuotaShare* Sessi
   if (before != nullptr && before->*its == share && before->*has_place) return "";
   if (!TakePlace(*share->quota)) return NoPlaceError(*share->quota);
   SessionQuota& quota = QuotaOf(session);
+  ChargeBytes(quota);
   LeaveShare(&(quota.*its), &(quota.*has_place));
   quota.*its = share;
   quota.*has_place = true;
@@ -160,25 +176,23 @@ std::string Quotas::EnterDatabase(Session& session, int db_index) {
   return Enter(session, ShareOf(db_index), &SessionQuota::db, &SessionQuota::has_db_place);
 }
 
-void Quotas::Put(Session& session, Places places) {
+void Quotas::Put(Session& session, Places user_place, Places db_place) {
   const bool is_limited = IsLimited(session);
   QuotaShare* const user = is_limited ? ShareOf(session.user.name) : nullptr;
   QuotaShare* const db = is_limited ? ShareOf(session.db_index) : nullptr;
-  // While a database has a quota of memory, all are looked at: COPY may write to another one.
-  if (user == nullptr && db == nullptr && (!is_limited || memory_dbs_.empty())) {
-    return Leave(session);
-  }
-  const auto put = [places](QuotaShare** its, bool* has_place, QuotaShare* share) {
+  if (user == nullptr && db == nullptr) return Leave(session);
+  const auto put = [](QuotaShare** its, bool* has_place, QuotaShare* share, Places places) {
     if (*its == share) return;
     LeaveShare(its, has_place);
     *its = share;
     if (share == nullptr) return;
     if (places == Places::kAny) share->quota->TakeAnyPlace();
-    *has_place = places == Places::kAny || TakePlace(*share->quota);
+    *has_place = places == Places::kAny || (places == Places::kFree && TakePlace(*share->quota));
   };
   SessionQuota& quota = QuotaOf(session);
-  put(&quota.user, &quota.has_user_place, user);
-  put(&quota.db, &quota.has_db_place, db);
+  ChargeBytes(quota);
+  put(&quota.user, &quota.has_user_place, user, user_place);
+  put(&quota.db, &quota.has_db_place, db, db_place);
   session.UpdateChecked();
 }
 
@@ -186,11 +200,46 @@ void Quotas::Leave(Session& session) {
   const std::unique_ptr<SessionQuota> its = std::move(session.quotas);
   session.UpdateChecked();
   if (its == nullptr) return;
+  ChargeBytes(*its);
+  OnClientMemory();  // what the user's clients use is told anew
   LeaveShare(&its->user, &its->has_user_place);
   LeaveShare(&its->db, &its->has_db_place);
 }
 
+void Quotas::Depart(Session& session) {
+  if (session.quotas == nullptr) return;
+  SessionQuota& its = *session.quotas;
+  ChargeBytes(its);
+  its.Unlink();
+  its.waits_for = nullptr;
+}
+
+void Quotas::Arrive(Session& session) {
+  if (session.quotas == nullptr) return Put(session, Places::kAny, Places::kAny);
+  // The shares were those of the other thread.
+  SessionQuota& its = *session.quotas;
+  its.session = &session;
+  if (its.user != nullptr) its.user = ShareOf(its.user->quota->owner.user);
+  if (its.db != nullptr) its.db = ShareOf(its.db->quota->owner.db_index);
+  session.UpdateChecked();
+}
+
+void Quotas::OnQueued(Session& session) {
+  if (session.quotas != nullptr || !IsLimited(session)) return;
+  if (ShareOf(session.multi->db_index()) == nullptr) return;
+  QuotaOf(session);
+  session.UpdateChecked();
+}
+
 // --- Its commands ---
+
+bool Quotas::IsExempt(const Session& session, const Command& command, Args args) const {
+  if ((command.flags & kAdmin) != 0) return true;
+  if (&command == exec_ || &command == discard_) return session.multi != nullptr;
+  if ((command.flags & kNoAuth) == 0) return false;
+  if (&command != hello_) return true;
+  return std::ranges::any_of(args.all(), [](std::string_view arg) { return IsWord(arg, "auth"); });
+}
 
 QuotaShare* Quotas::LackedPlace(SessionQuota& its) {
   // Somebody may have left meanwhile.
@@ -203,11 +252,16 @@ QuotaShare* Quotas::LackedPlace(SessionQuota& its) {
 Quotas::Verdict Quotas::Take(Session& session, const Command* command, Args args) {
   SessionQuota& its = *session.quotas;
   if (session.feed != nullptr) return {};
+  QuotaShare* const db = session.multi != nullptr ? ShareOf(session.multi->db_index()) : its.db;
+  if (its.user == nullptr && db == nullptr) return {};
   const uint32_t flags = command != nullptr ? command->flags : 0;
   const bool is_of_connection = command != nullptr && (command->categories & kAclConnection) != 0;
+  const uint64_t at = session.connection.executed_bytes();
   // Nobody is locked out, and what is queued was counted.
-  if ((flags & (kNoAuth | kAdmin)) != 0) return {};
-  if (command != nullptr && (command == exec_ || command == discard_)) return {};
+  if (command != nullptr && IsExempt(session, *command, args)) {
+    if ((flags & kNoAuth) != 0 && std::exchange(its.charged_at, at) != at) ChargeExempt(its);
+    return {};
+  }
   if (!is_of_connection) {
     if (QuotaShare* const lacked = LackedPlace(its); lacked != nullptr) {
       return {.end = lacked == its.user ? Verdict::End::kClosed : Verdict::End::kRefused,
@@ -216,13 +270,13 @@ Quotas::Verdict Quotas::Take(Session& session, const Command* command, Args args
   }
   // What these leave behind is no buffer of the connection.
   if (session.multi != nullptr || (flags & (kPushes | kNotQueued)) != 0) OnClientMemory();
-  if (session.connection.executed_bytes() != its.charged_at) {
-    Verdict verdict = TakeTokens(its);
+  if (at != its.charged_at) {
+    Verdict verdict = TakeTokens(its, db);
     if (verdict.end != Verdict::End::kRuns) return verdict;
   }
   if (command != nullptr && limits_databases()) {
-    const int db = session.multi != nullptr ? session.multi->db_index() : session.db_index;
-    if (std::string error = MemoryErrorOf(*command, args, db); !error.empty()) {
+    const int index = session.multi != nullptr ? session.multi->db_index() : session.db_index;
+    if (std::string error = MemoryErrorOf(*command, args, index); !error.empty()) {
       return {.end = Verdict::End::kRefused, .error = std::move(error)};
     }
   }
@@ -242,10 +296,37 @@ void Quotas::ChargeBytes(SessionQuota& its) {
   }
 }
 
-Quotas::Verdict Quotas::TakeTokens(SessionQuota& its) {
+void Quotas::ChargeExempt(SessionQuota& its) {
   ChargeBytes(its);
   for (QuotaShare* share : {its.user, its.db}) {
-    if (share == nullptr || !share->quota->limits_rate()) continue;
+    if (share == nullptr || !share->quota->commands.is_limited()) continue;
+    if (Fill(share->quota->commands, &share->commands)) --share->commands;
+  }
+}
+
+void Quotas::LetPay() {
+  constexpr int kLooksMax = 8;  // those behind them have been there for a shorter time
+  for (int i = 0; i < kLooksMax && !unpaid_.empty(); ++i) {
+    SessionQuota* const its = unpaid_.PopFront();
+    ChargeBytes(*its);
+    const Session& session = *its->session;
+    const Connection& connection = session.connection;
+    // Who blocks may do so for long.
+    const bool is_answered = connection.replies().empty() && !connection.busy();
+    if (!connection.closing() && !is_answered && session.blocked == nullptr) unpaid_.PushBack(its);
+  }
+}
+
+Quotas::Verdict Quotas::TakeTokens(SessionQuota& its, QuotaShare* db) {
+  const auto limits_rate = [](const QuotaShare* share) {
+    return share != nullptr && share->quota->limits_rate();
+  };
+  if (!limits_rate(its.user) && !limits_rate(db)) return {};
+  ChargeBytes(its);
+  const bool limits_bytes = Quotas::limits_bytes(its);
+  if (limits_bytes) LetPay();
+  for (QuotaShare* share : {its.user, db}) {
+    if (!limits_rate(share)) continue;
     Quota& quota = *share->quota;
     const bool has_turn = share->waiting.empty() || &its == releasing_;
     if (has_turn && HasTokens(*share)) continue;
@@ -255,10 +336,15 @@ Quotas::Verdict Quotas::TakeTokens(SessionQuota& its) {
     const bool lacks_commands = quota.commands.is_limited() && share->commands <= 0;
     return {.end = Verdict::End::kRefused, .error = RateError(quota, lacks_commands)};
   }
-  for (QuotaShare* share : {its.user, its.db}) {
+  for (QuotaShare* share : {its.user, db}) {
     if (share != nullptr && share->quota->commands.is_limited()) --share->commands;
   }
   its.charged_at = its.session->connection.executed_bytes();
+  if (limits_bytes) {
+    its.Unlink();
+    its.waits_for = nullptr;
+    unpaid_.PushBack(&its);
+  }
   return {};
 }
 
@@ -289,16 +375,24 @@ void Quotas::ArmFor(const QuotaShare& share) {
 
 void Quotas::OnTimer() {
   if (std::exchange(releases_all_, false)) worker_.ReleaseHeld();
+  LetPay();
+  bool goes_on_soon = false;
   for (const auto& share : shares_) {
     // Who goes on takes tokens, or has nothing more to do, or comes back because there are none.
+    // What its reply costs is known later: until then the next one waits.
     while (!share->waiting.empty() && HasTokens(*share)) {
+      if (share->quota->bytes.is_limited() && !unpaid_.empty()) break;
       SessionQuota* const its = share->waiting.PopFront();
+      its->waits_for = nullptr;
       releasing_ = its;
       its->session->connection.set_held(false);
       releasing_ = nullptr;
     }
-    if (!share->waiting.empty()) ArmFor(*share);
+    if (share->waiting.empty()) continue;
+    ArmFor(*share);
+    goes_on_soon |= share->quota->bytes.is_limited() && share->bytes > 0;
   }
+  if (goes_on_soon && !unpaid_.empty()) timer_.ArmIn(kPayNanos);
 }
 
 // --- Memory ---

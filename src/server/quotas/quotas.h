@@ -53,11 +53,24 @@ class Quotas : public PerThread<Quotas> {
   [[nodiscard]] std::string EnterDatabase(Session& session, int db_index);
   // The session's user, its rights or its database are others now. If it lacks a place its commands
   // are refused until there is one.
-  void Update(Session& session) { Put(session, Places::kFree); }
-  // It has come from another thread, and keeps its places.
-  void Arrive(Session& session) { Put(session, Places::kAny); }
-  // It is closed, or goes to another thread.
+  void Update(Session& session) { Put(session, Places::kFree, Places::kFree); }
+  // It goes to another thread, and keeps its places.
+  void Depart(Session& session);
+  // It has come from there.
+  void Arrive(Session& session);
+  // It is closed.
   void Leave(Session& session);
+  // Something was queued in its MULTI, maybe a SELECT.
+  void OnQueued(Session& session);
+  // It waits for tokens.
+  static bool waits(const Session& session) {
+    return session.quotas != nullptr && session.quotas->waits_for != nullptr;
+  }
+  // What it is answered is limited: it has to be paid for before the next command is taken.
+  static bool limits_bytes(const SessionQuota& its) {
+    return (its.user != nullptr && its.user->quota->bytes.is_limited()) ||
+           (its.db != nullptr && its.db->quota->bytes.is_limited());
+  }
 
   // --- Its commands ---
 
@@ -99,8 +112,11 @@ class Quotas : public PerThread<Quotas> {
   static constexpr uint64_t kMemoryShare = 50;
   // Who waits is looked at so often at most.
   static constexpr uint64_t kTickNanos = 1'000'000;
+  // And at who has gone on, until its reply is paid for: about a hop.
+  static constexpr uint64_t kPayNanos = 50'000;
 
-  enum class Places : uint8_t { kFree, kAny };
+  // kNone: it has none, and takes one when there is one.
+  enum class Places : uint8_t { kFree, kAny, kNone };
 
   QuotaShare* ShareOf(std::string_view user) const;
   QuotaShare* ShareOf(int db_index) const;
@@ -109,11 +125,16 @@ class Quotas : public PerThread<Quotas> {
   SessionQuota& QuotaOf(Session& session);
   std::string Enter(Session& session, QuotaShare* share, QuotaShare* SessionQuota::*its,
                     bool SessionQuota::*has_place);
-  void Put(Session& session, Places places);
-  void ChargeBytes(SessionQuota& its);
+  void Put(Session& session, Places user_place, Places db_place);
+  static void ChargeBytes(SessionQuota& its);
+  // Takes a token for a command that is not refused, if there is one.
+  static void ChargeExempt(SessionQuota& its);
+  // Charges those that were answered meanwhile.
+  void LetPay();
   // Who has no place for it; null: it has all.
   QuotaShare* LackedPlace(SessionQuota& its);
-  Verdict TakeTokens(SessionQuota& its);
+  bool IsExempt(const Session& session, const Command& command, Args args) const;
+  Verdict TakeTokens(SessionQuota& its, QuotaShare* db);
   Verdict Wait(SessionQuota& its, QuotaShare& share);
   void OnTimer();
   void ArmFor(const QuotaShare& share);
@@ -126,6 +147,7 @@ class Quotas : public PerThread<Quotas> {
   ServerState& server_;
   const Command* const exec_;
   const Command* const discard_;
+  const Command* const hello_;
   QuotaTableRef table_;
   std::vector<std::unique_ptr<QuotaShare>> shares_;
   std::map<std::string, QuotaShare*, std::less<>> users_;
@@ -134,8 +156,9 @@ class Quotas : public PerThread<Quotas> {
   bool limits_users_memory_ = false;
   uint64_t memory_rest_ns_ = kMemoryNanos;  // until clients are added up the next time
   bool releases_all_ = false;
-  const SessionQuota* releasing_ = nullptr;  // goes on, before those who wait behind it
-  OwnedTimer<&Quotas::OnTimer> timer_;       // armed while a connection waits
+  helio::IntrusiveList<SessionQuota> unpaid_;  // have gone on; their replies may not be paid for
+  const SessionQuota* releasing_ = nullptr;    // goes on, before those who wait behind it
+  OwnedTimer<&Quotas::OnTimer> timer_;         // armed while a connection waits
   OwnedTimer<&Quotas::OnMemoryTimer> memory_timer_;
 };
 
