@@ -204,6 +204,27 @@ def test_clients_blocked_and_killed(opened, server, r):
     expect(page.locator("#client-table")).to_contain_text("none")
 
 
+def test_quotas(opened, server, r):
+    page = opened.open()
+    opened.tab("clients")
+    expect(page.locator("#quotas")).to_be_hidden()
+    text = "user <b> commands 10 bytes 1kb db 3 connections 5 memory 1mb"
+    assert r.call("CONFIG", "SET", "quota", text) == OK
+    try:
+        with server.connect() as c:
+            c.call("SELECT", 3)
+            user = page.locator("#quota-table tr", has_text="user <b>")
+            expect(user.locator("td")).to_have_text(
+                ["user <b>", "10/s", "1.0 KiB/s", "0", "0 B", "0", "0", "0"]
+            )
+            database = page.locator("#quota-table tr", has_text="db 3")
+            expect(database).to_contain_text("1 of 5")
+            expect(database).to_contain_text("of 1.0 MiB")
+    finally:
+        assert r.call("CONFIG", "SET", "quota", "") == OK
+    expect(page.locator("#quotas")).to_be_hidden()
+
+
 def test_hot_keys(opened, load):
     page = opened.open()
     opened.tab("keys")

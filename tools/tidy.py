@@ -59,7 +59,7 @@ ROOMS = {
     "src/engine": "queue keyspace hops",
     "src/commands": "table strings collections zsets streams sketches json keys memcached testing",
     "src/scripting": "lua source",
-    "src/server": "base options acl meters scripts clients push care dispatch persistence"
+    "src/server": "base options acl meters scripts clients quotas push care dispatch persistence"
     " replication run info commands settings http",
 }
 for _top, _rooms in ROOMS.items():

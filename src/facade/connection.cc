@@ -160,7 +160,9 @@ size_t Connection::Execute(std::string_view data) {
   while (taken < data.size() && can_execute() && has_room()) {
     if (!speaks_resp_) [[unlikely]] {
       const std::string_view rest = data.substr(taken);
-      taken += memcached_ != nullptr ? ExecuteMemcached(rest) : ExecuteHttp(rest);
+      const size_t bytes = memcached_ != nullptr ? ExecuteMemcached(rest) : ExecuteHttp(rest);
+      taken += bytes;
+      executed_bytes_ += bytes;
       if (!stalled_ || closing_) break;
       continue;
     }
@@ -369,8 +371,14 @@ void Connection::LetGo() {
 
 void Connection::set_held(bool held, bool waits) {
   held_ = held;
+  is_unread_ = false;
   if (!busy_) waits_ = waits;
   if (!held && !closing_ && !executing_) ExecuteInput();
+}
+
+void Connection::HoldUnread() {
+  set_held(true);
+  is_unread_ = true;
 }
 
 void Connection::AskForRest() {
@@ -417,8 +425,8 @@ void Connection::AdjustRecv() {
   if (closing_ || detaching_) return;
   // An incomplete command must be read on, whatever its size; its limit is the parser's.
   const bool stops = (!can_execute() || !has_room()) && !waits();
-  const bool want =
-      !close_when_sent_ && !recv_ended_ && !(stops && input_.size() >= limits_->recv_bytes_max);
+  const bool is_full = is_unread_ || input_.size() >= limits_->recv_bytes_max;
+  const bool want = !close_when_sent_ && !recv_ended_ && !(stops && is_full);
   if (want == receiving_) return;
   receiving_ = want;
   if (want) {

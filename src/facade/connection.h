@@ -306,6 +306,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Stops and restarts the execution of commands. Input waits, within its limit. `waits`: that may
   // be long, as for kWaits (CLIENT PAUSE).
   void set_held(bool held, bool waits = false);
+  // As set_held(true), and it is not received from meanwhile: what its client sends stays in the
+  // kernel.
+  void HoldUnread();
 
   // No further command is executed until all before are answered, and the sink was called (OnRest).
   void AskForRest();
@@ -513,6 +516,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool waits_ = false;  // for something that others do
   bool barrier_ = false;
   bool held_ = false;
+  bool is_unread_ = false;  // HoldUnread
   bool rests_ = false;      // or is about to
   bool detaching_ = false;  // its socket is
   int fd_ = -1;             // when it has no socket, and

@@ -11,9 +11,9 @@
 #include <cstdint>
 
 #include "engine/keyspace/defrag.h"
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
 #include "server/care/memory_use.h"
-#include "server/care/owned_timer.h"
 #include "server/care/pools.h"
 #include "server/clients/worker_state.h"
 

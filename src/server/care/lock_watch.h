@@ -4,8 +4,8 @@
 // so an idle server does not tick.
 #pragma once
 
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
-#include "server/care/owned_timer.h"
 #include "server/care/running_scripts.h"
 #include "server/clients/worker_state.h"
 

@@ -5,6 +5,7 @@
 #include "helio/base/clock.h"
 #include "helio/net/tls_memory.h"
 #include "server/acl/acl_store.h"
+#include "server/base/huge_page_care.h"
 #include "server/care/script_finder.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -81,7 +82,7 @@ void MemoryUse::Settle() {
   metered_bytes_ = used;
   metered_pending_ = pending;
   meter.Add(change, pending_change);
-  server_.huge_pages.OnUsed(meter.used());
+  server_.huge_pages->OnUsed(meter.used());
 }
 
 }  // namespace dfly

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "server/base/owned_timer.h"
 #include "server/care/memory_use.h"
-#include "server/care/owned_timer.h"
 #include "server/care/running_scripts.h"
 #include "server/clients/worker_state.h"
 

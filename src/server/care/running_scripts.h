@@ -11,10 +11,10 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "scripting/interpreter.h"
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
 #include "server/care/long_run.h"
 #include "server/care/memory_use.h"
-#include "server/care/owned_timer.h"
 #include "server/clients/worker_state.h"
 #include "server/scripts/interpreter_pool.h"
 

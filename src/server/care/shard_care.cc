@@ -9,6 +9,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "server/clients/server_state.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -102,6 +103,9 @@ Evictor::Progress ShardCare::EvictFrom(Shard& shard, size_t bytes, size_t keys_m
   const int64_t due_ms = std::min(now_ms, shard.transactions().oldest_clock_ms());
   const Evictor::Progress progress = shard.evictor().Evict(bytes, keys_max, spared, now_ms, due_ms);
   shards_.PublishUsedBytes(shard);
+  if (server_.settings.limits_databases.load(std::memory_order_relaxed)) {
+    Quotas::Here().PublishMemory(shard);
+  }
   if (progress.keys > 0) {
     SetBarren(false);
   } else if (progress.end == Evictor::End::kBarren) {
@@ -252,6 +256,8 @@ void ShardCare::EvictTick() {
 
 void ShardCare::OnTurnEnd(Shard& shard) {
   shards_.PublishUsedBytes(shard);
+  if (server_.settings.limits_databases.load(std::memory_order_relaxed)) [[unlikely]]
+    Quotas::Here().PublishMemory(shard);
   memory_.Settle();
   if (server_.memory.is_tight() && !evict_timer_.armed()) [[unlikely]]
     WakeEviction();

@@ -69,17 +69,28 @@ size_t MemoryOf(const Session& session) {
 
 namespace {
 
-void Evict(ServerState& server, Session& session) {
+void Evict(Session& session, std::string_view limit, std::atomic<uint64_t>* evicted) {
   LOG(WARNING) << "evicting client " << session.connection.id() << " of " << session.peer_address
-               << ": it uses " << MemoryOf(session)
-               << " bytes, and all clients more than maxmemory-clients";
-  server.client_memory.evicted.fetch_add(1, std::memory_order_relaxed);
+               << ": it uses " << MemoryOf(session) << " bytes, and all clients more than "
+               << limit;
+  evicted->fetch_add(1, std::memory_order_relaxed);
   session.connection.CloseNow();
 }
+
+constexpr std::string_view kAllClients = "maxmemory-clients";
 
 }  // namespace
 
 void EvictClients(ServerState& server) {
+  const uint64_t limit = server.client_memory.Limit(server.settings.maxmemory);
+  if (limit == 0) return;
+  EvictClientsOf(server, {.limit = limit,
+                          .text = kAllClients,
+                          .has = [](const Session&) { return true; },
+                          .evicted = &server.client_memory.evicted});
+}
+
+size_t EvictClientsOf(ServerState& server, const ClientGroup& group) {
   struct Client {
     size_t bytes;
     uint64_t id;
@@ -88,14 +99,12 @@ void EvictClients(ServerState& server) {
     uint64_t bytes = 0;
     std::vector<Client> clients;
   };
-  const uint64_t limit = server.client_memory.Limit(server.settings.maxmemory);
-  if (limit == 0) return;
   std::vector<Part> parts(server.pool.size());
-  AwaitOnAllSessions<WorkerState>(server, [&parts](WorkerState& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     Part& part = parts[worker.index()];
     worker.ForEachSession([&](Session& session) {
       // Who is to be closed anyway shall not cost another one its connection.
-      if (ClientLimiter::Here().CheckOutput(session)) return;
+      if (!group.has(session) || ClientLimiter::Here().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
       if (!session.no_evict && !session.user.is_admin)
@@ -112,17 +121,20 @@ void EvictClients(ServerState& server) {
             [](const Client& a, const Client& b) { return a.bytes > b.bytes; });
   absl::flat_hash_set<uint64_t> chosen;
   for (const Client& client : clients) {
-    if (used <= limit) break;
+    if (used <= group.limit) break;
     used -= client.bytes;
     chosen.insert(client.id);
   }
-  if (chosen.empty()) return;
+  if (chosen.empty()) return 0;
   AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const Connection& connection = session.connection;
-      if (!connection.closing() && chosen.contains(connection.id())) Evict(server, session);
+      if (!connection.closing() && chosen.contains(connection.id())) {
+        Evict(session, group.text, group.evicted);
+      }
     });
   });
+  return chosen.size();
 }
 
 void ClientLimiter::OnMemoryLimit() {
@@ -140,7 +152,9 @@ void ClientLimiter::SetMemoryLimit() {
 
 bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
   if (session.no_evict || session.user.is_admin) return false;
-  if (!session.connection.closing()) Evict(server_, session);
+  if (!session.connection.closing()) {
+    Evict(session, kAllClients, &server_.client_memory.evicted);
+  }
   return true;
 }
 

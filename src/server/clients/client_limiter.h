@@ -15,7 +15,9 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,15 @@ size_t MemoryOf(const Session& session);
 // Ends the largest clients of all threads, until those that are left use no more than the limit, or
 // may not be ended (CLIENT NO-EVICT). From a fiber. Suspends.
 void EvictClients(ServerState& server);
+// The same for some of all clients.
+struct ClientGroup {
+  uint64_t limit;         // bytes
+  std::string_view text;  // of what is passed, for the log
+  std::function<bool(const Session&)> has;
+  std::atomic<uint64_t>* evicted;  // counted there
+};
+// How many it has ended.
+size_t EvictClientsOf(ServerState& server, const ClientGroup& group);
 
 // Owner: a worker; on its thread.
 class ClientLimiter : public PerThread<ClientLimiter> {

@@ -9,6 +9,7 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
+#include "server/base/huge_page_care.h"
 #include "server/base/random_id.h"
 #include "server/base/waits.h"
 #include "server/clients/audit_log.h"
@@ -77,7 +78,7 @@ ServerState::ServerState(ServerOptions its_options)
       start_time_ms(helio::UnixMillis()),
       run_id(RandomId()),
       memory(&settings.maxmemory, options.threads),
-      huge_pages(options.huge_pages),
+      huge_pages(std::make_unique<HugePageCare>(options.huge_pages)),
       scripts(options.default_lua_flags, options.lua_auto_async),
       functions(options.default_lua_flags, options.lua_auto_async),
       upgrade(std::make_unique<Upgrade>()),

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,6 @@
 #include "engine/keyspace/access_clock.h"
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor_pool.h"
-#include "server/base/huge_page_care.h"
 #include "server/clients/http_frontend.h"
 #include "server/clients/memcached_rows.h"
 #include "server/meters/memory_meter.h"
@@ -28,6 +28,8 @@ namespace dfly {
 
 class AclStore;
 class AuditLog;
+class HugePageCare;
+class Quota;
 class ShardSet;
 class Upgrade;
 
@@ -163,7 +165,7 @@ struct ServerState {
   const std::string run_id;  // 40 hexadecimal digits
   Settings settings;
   MemoryMeter memory;
-  HugePageCare huge_pages;
+  const std::unique_ptr<HugePageCare> huge_pages;
   ScriptStore scripts;
   FunctionStore functions;
   const std::unique_ptr<Upgrade> upgrade;  // of scripts that lock more than they have
@@ -178,6 +180,8 @@ struct ServerState {
   std::atomic<bool> tells_replicas{false};  // what is published
   PubSubLoad pubsub_load;
   ClientMemory client_memory;
+  // What threads begin with; afterwards only CONFIG SET reads and changes it (ApplyQuotas).
+  std::shared_ptr<const std::map<QuotaOwner, std::shared_ptr<Quota>>> quotas;
   const std::unique_ptr<MonitorLoad[]> monitor_loads;    // by thread
   const std::unique_ptr<EvictionHint[]> eviction_hints;  // by thread
   std::atomic<uint64_t> next_client_id{1};

@@ -20,6 +20,7 @@
 #include "server/clients/multi.h"
 #include "server/clients/output_feed.h"
 #include "server/clients/primary_stream.h"
+#include "server/clients/session_quota.h"
 #include "server/clients/subscriptions.h"
 #include "server/clients/tracking_state.h"
 #include "server/options/protected_action.h"
@@ -44,6 +45,7 @@ struct SessionUser {
   // Who it is for its scripts; null: not known yet. They run on other threads, too.
   AclCallerRef caller;
   bool is_authenticated = false;
+  bool is_checked = true;  // Session::UpdateChecked
   uint64_t unauthenticated_since_ns = 0;
   bool is_admin = false;           // came to the admin port
   bool needs_no_password = false;  // as there is none on that
@@ -137,7 +139,9 @@ class Session final : public CommandClient, public MovedSession {
   bool connection_closed = false;
   bool is_known_http = false;  // some request of it was that of a user
   int64_t counted_extra = 0;   // ClientLimiter's
-  uint32_t move_to = 0;        // the thread that it was told to move to
+  // Null: neither its user nor its database has a quota. Of its thread's Quotas.
+  std::unique_ptr<SessionQuota> quotas;
+  uint32_t move_to = 0;  // the thread that it was told to move to
   struct Move : helio::Message {
     Session* session = nullptr;
   };
@@ -165,7 +169,11 @@ class Session final : public CommandClient, public MovedSession {
     }
   }
   // Dispatch has to look whether it may run the next command.
-  bool is_checked() const { return !user.is_authenticated || user.acl != nullptr; }
+  bool is_checked() const { return user.is_checked; }
+  // After a change of what that depends on.
+  void UpdateChecked() {
+    user.is_checked = !user.is_authenticated || user.acl != nullptr || quotas != nullptr;
+  }
   // It has sent nothing that makes its commands, or their replies, unlike those of others.
   bool is_plain() const {
     return multi == nullptr && primary == nullptr && tracking == nullptr &&

@@ -44,6 +44,7 @@ void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   AwaitOnAllSessions<Worker>(server, [](Worker& worker) { worker.ResetStats(); });
+  for (const auto& [owner, quota] : *Quotas::Here().table()) quota->ResetStats();
   server.scripts.ResetForgotten();
   server.memory.ResetOver();
   server.connections.ResetRejected();

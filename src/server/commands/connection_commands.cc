@@ -21,6 +21,7 @@
 #include "server/dispatch/users.h"
 #include "server/push/monitor.h"
 #include "server/push/tracking.h"
+#include "server/quotas/quotas.h"
 #include "server/replication/primary_link.h"
 #include "server/run/server.h"
 
@@ -56,7 +57,15 @@ void Select(Session& session, Args args, ReplySink& reply) {
         fmt::format("ERR value is out of range, value must between {} and {}", kMin, kMax));
   }
   if (*index < 0 || *index >= session.server.shards->db_count()) return reply.Error(kErrDbIndex);
-  session.db_index = static_cast<int>(*index);
+  const int db_index = static_cast<int>(*index);
+  Quotas& quotas = Quotas::Here();
+  // What is queued behind it in a MULTI was queued for that database.
+  if (session.executing == nullptr) {
+    const std::string error = quotas.EnterDatabase(session, db_index);
+    if (!error.empty()) return reply.Error(error);
+  }
+  session.db_index = db_index;
+  quotas.Update(session);
   reply.Ok();
 }
 
@@ -98,6 +107,8 @@ void Auth(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
   const AclUserRef user = LogIn(session, name, args[args.size() - 1]);
   if (user == nullptr) return reply.Error(kErrWrongPass);
+  const std::string error = Quotas::Here().EnterUser(session, user->name());
+  if (!error.empty()) return reply.Error(error);
   Users::Here().Become(session, user);
   reply.Ok();
 }
@@ -132,7 +143,11 @@ void Hello(Session& session, Args args, ReplySink& reply) {
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
   }
-  if (user != nullptr) Users::Here().Become(session, user);
+  if (user != nullptr) {
+    const std::string error = Quotas::Here().EnterUser(session, user->name());
+    if (!error.empty()) return reply.Error(error);
+    Users::Here().Become(session, user);
+  }
   if (name) {
     session.name = *name;
     session.CountTexts();

@@ -20,6 +20,7 @@
 #include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
 #include "server/info/info_facts.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -64,6 +65,9 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
   if (user == nullptr) {
     Users::Here().LogFailedLogin(session, name);
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
+  }
+  if (!Quotas::Here().EnterUser(session, user->name()).empty()) {
+    return reply.Raw("SERVER_ERROR the user has as many connections as it may have\r\n");
   }
   Users::Here().Become(session, user);
   Users::Here().LogLogin(session, name);

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "commands/table/command_table.h"
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
-#include "server/care/owned_timer.h"
 #include "server/care/script_finder.h"
 #include "server/clients/worker_state.h"
 

@@ -24,6 +24,7 @@
 #include "server/dispatch/gates.h"
 #include "server/dispatch/users.h"
 #include "server/push/monitor.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -293,6 +294,7 @@ bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
   if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
   const ServerState& server = worker_.server;
   return !is_read_only_ && server.settings.gate.load(std::memory_order_relaxed) == 0 &&
+         !server.settings.limits_databases.load(std::memory_order_relaxed) &&
          (has_called_write_ || !server.memory.is_exhausted());
 }
 
@@ -335,13 +337,16 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error(kErrReadOnly);
     return false;
   }
-  if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
-      worker_.server.memory.is_exhausted() &&
-      (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
+  const bool allows_oom = (script_->flags.load(std::memory_order_relaxed) & kAllowOom) != 0;
+  if ((command->flags & kDenyOom) != 0 && !has_called_write_ && !allows_oom &&
+      worker_.server.memory.is_exhausted()) {
     reply.Error(kErrOutOfMemory);
     return false;
   }
-  return true;
+  if (has_grown_) return true;
+  const std::string error = Quotas::Here().MemoryErrorOf(*command, args, db_index_);
+  if (!error.empty()) reply.Error(error);
+  return error.empty();
 }
 
 bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) const {
@@ -708,6 +713,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
     has_called_write_ = true;
+    has_grown_ |= (command.flags & kDenyOom) != 0;
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
     if (!is_full || SendDeferred(reply)) return Verdict::kDeferred;

@@ -136,11 +136,11 @@ class ScriptRun : public LongRun {
   bool HasLock(const TagLock& lock) const;
   std::span<const TagLock> locks() const { return locks_; }
   void OnWrite(const Command& command) {
+    has_grown_ |= (command.flags & kDenyOom) != 0;
     if ((command.flags & kWrite) != 0) has_called_write_ = has_written_ = true;
   }
   LockMode lock_mode() const { return is_read_only_ ? LockMode::kShared : LockMode::kExclusive; }
-  // A command of one shard, wherever that is. REQUIRES: nobody else can touch its keys, or it has
-  // none.
+  // A command of one shard, wherever that is. REQUIRES: nobody else can touch its keys, if any.
   void RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply);
   // A command over shards. `session`: null if that is on another thread.
@@ -165,6 +165,7 @@ class ScriptRun : public LongRun {
   const bool is_atomic_;
   bool has_all_locks_ = false;
   bool has_called_write_ = false;  // has_written_: what was deferred is not written yet
+  bool has_grown_ = false;         // has called a write with kDenyOom: deletes open no way
   bool is_refused_ = false;        // its transaction, and so it is abandoned
   LateLocks late_locks_;
   // It locks by itself, and not by a transaction: so it is what has them.
@@ -281,8 +282,7 @@ class ScriptAcross final : public ScriptRun {
  private:
   // Schedule for a script that runs already: it takes its locks late (engine/hops/late_locks.h).
   bool ScheduleLate();
-  // Calls that wait to be sent together.
-  struct Deferred;
+  struct Deferred;  // calls that wait to be sent together
 
   void ExecuteAlone(const Command& command, Args args, const Place& first, ReplySink& reply);
   void Defer(const Command& command, Args args, const Place& first);

@@ -53,10 +53,11 @@ bool MayListen(const AclUser& user, const Session& session) {
 
 }  // namespace
 
-Users::Users(WorkerState* worker)
+Users::Users(WorkerState* worker, Quotas* quotas)
     : PerThread(this),
       worker_(*worker),
       server_(worker->server),
+      quotas_(*quotas),
       auth_timer_(this, &worker->proactor) {}
 
 Users::~Users() {
@@ -64,6 +65,11 @@ Users::~Users() {
 }
 
 void Users::Become(Session& session, const AclUserRef& user) {
+  Put(session, user);
+  quotas_.Update(session);
+}
+
+void Users::Put(Session& session, const AclUserRef& user) {
   session.user.name = user->name();
   session.user.acl = user->may_do_everything() ? nullptr : user;
   session.user.caller = nullptr;
@@ -74,10 +80,11 @@ void Users::Become(Session& session, const AclUserRef& user) {
 void Users::BecomeDefault(Session& session) {
   const bool is_watched =
       !session.user.is_authenticated && session.user.unauthenticated_since_ns != 0;
-  Become(session, default_user_);
+  Put(session, default_user_);
   session.user.is_authenticated =
       default_user_->lets_in() || (session.user.needs_no_password && default_user_->is_on());
   session.connection.SetAuthenticated(session.user.is_authenticated);
+  quotas_.Update(session);
   if (!session.user.is_authenticated && !is_watched) WatchUnauthenticated(session);
 }
 
@@ -274,7 +281,7 @@ void Users::SetIdleTimeout(uint64_t seconds) {
     const uint64_t now_ns = helio::MonotonicNanos();
     worker_.ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
-      const bool waits = connection.busy() || !connection.replies().empty() ||
+      const bool waits = connection.busy() || connection.held() || !connection.replies().empty() ||
                          session.is_subscribed() || session.primary != nullptr ||
                          session.feed != nullptr;
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)

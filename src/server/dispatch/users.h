@@ -9,9 +9,10 @@
 #include "commands/table/command_table.h"
 #include "helio/net/tls.h"
 #include "server/acl/acl_user.h"
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
-#include "server/care/owned_timer.h"
 #include "server/clients/worker_state.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -21,10 +22,11 @@ class Session;
 // Suspends: TellChanged.
 class Users : public PerThread<Users> {
  public:
-  explicit Users(WorkerState* worker);
+  Users(WorkerState* worker, Quotas* quotas);
   ~Users();
 
-  // The session becomes this user, who has logged in.
+  // The session becomes this user, who has logged in (and has a place by Quotas::EnterUser, or its
+  // commands are refused until there is one).
   void Become(Session& session, const AclUserRef& user);
   // The default one, who need not log in if it lets in.
   void BecomeDefault(Session& session);
@@ -60,6 +62,7 @@ class Users : public PerThread<Users> {
   void SetIdleTimeout(uint64_t seconds);
 
  private:
+  static void Put(Session& session, const AclUserRef& user);
   // As for one of them that was changed.
   void Refresh(Session& session);
   void CloseDenied(Session& session);
@@ -70,6 +73,7 @@ class Users : public PerThread<Users> {
 
   WorkerState& worker_;
   ServerState& server_;
+  Quotas& quotas_;
   AclUserRef default_user_;
   OwnedTimer<&Users::CloseUnauthenticated> auth_timer_;  // armed while a client has not logged in
   uint64_t idle_task_ = 0;

@@ -48,7 +48,8 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       jobs_(&state_, &script_finder_, &running_scripts_, &care_, &runner_),
       batches_(&state_, &pools_, &runner_, &exclusion_, &execs_, &jobs_, this),
       gates_(&state_, &script_finder_),
-      users_(&state_),
+      quotas_(&state_),
+      users_(&state_, &quotas_),
       server_(*server),
       proactor_(*proactor),
       shards_(*server->shards),
@@ -67,6 +68,7 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
   state_.buffers.on_change = [this] {
     memory_.Settle();
     client_limiter_.OnMemoryChange();
+    quotas_.OnClientMemory();
     pools_.Note();
   };
   pools_.Add(this);
@@ -100,6 +102,7 @@ void Worker::OnClosed(Connection* connection) {
   tracking_.OnClosed(*session);
   monitors_.End(*session);
   client_limiter_.OnLeft(*session);
+  quotas_.Leave(*session);
   state_.Remove(connection);
   pools_.Note();
   server_.connections.OnClosed(index(), session->user.is_admin);
@@ -154,6 +157,9 @@ CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& sess
     connection->CloseNow();
     return Outcome::kClose;
   }
+  if (session.quotas != nullptr) [[unlikely]] {
+    if (const auto outcome = CheckUser(connection, session, nullptr, args)) return *outcome;
+  }
   const bool is_unknown = found.row == nullptr || (found.row->flags & kMemcached) != 0;
   const Lookup lookup = is_unknown ? Lookup{.end = Lookup::End::kUnknown} : found;
   if (lookup.row == exec_) {
@@ -189,21 +195,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
-  if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
-    AclVerdict verdict;
-    if (session.user.acl != nullptr) {
-      const int db = session.multi != nullptr ? session.multi->db_index() : session.db_index;
-      verdict = session.user.acl->Check(command, args, {db, shards_.db_count()});
-    }
-    if (!session.user.is_authenticated || verdict.is_denied()) {
-      if (&command != exec_) AbortMulti(session);
-      if (!session.user.is_authenticated) {
-        return Refuse(connection, &command, args, {.error = std::string(kErrNoAuth)});
-      }
-      return Refuse(
-          connection, &command, args,
-          {.error = DenialError(verdict, session.user.name, command), .verdict = verdict});
-    }
+  if (session.is_checked()) [[unlikely]] {
+    if (const auto outcome = CheckUser(connection, session, &command, args)) return *outcome;
   }
   if (const uint16_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
@@ -241,6 +234,15 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBarrier;
   }
 
+  if (command.other_db != nullptr) [[unlikely]] {
+    if (quotas_.limits_databases() && !session.user.is_admin && !is_of_primary) {
+      std::string error = quotas_.MemoryErrorOf(command, args, -1);
+      if (!error.empty()) {
+        AbortMulti(session);
+        return Refuse(connection, &command, args, {.error = std::move(error)});
+      }
+    }
+  }
   if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
     return Queue(connection, session, command, args);
   const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
@@ -692,6 +694,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
     memory_.Settle();
     client_limiter_.Recount(session);
+    quotas_.OnQueued(session);
   }
   if (multi.bytes() > state_.buffers.bounds.input_max && session.primary == nullptr) {
     ++state_.stats.large_inputs;
@@ -712,6 +715,12 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
       server_.memory.is_exhausted()) {
     execs_.EndMulti(session);
     return Refuse(connection, &command, args, {.error = std::string(kErrOutOfMemory)});
+  }
+  if (multi != nullptr && quotas_.limits_databases() && session.primary == nullptr) [[unlikely]] {
+    if (std::string error = quotas_.MemoryErrorOf(*multi); !error.empty()) {
+      execs_.EndMulti(session);
+      return Refuse(connection, &command, args, {.error = std::move(error)});
+    }
   }
   if (multi == nullptr || multi->is_aborted) {
     Note(connection, Action::kSession, &command, args, 0, 0);

@@ -30,12 +30,12 @@
 #include "engine/keyspace/shard_turn.h"
 #include "facade/connection.h"
 #include "facade/replies/resp_writer.h"
+#include "server/base/owned_timer.h"
 #include "server/base/per_thread.h"
 #include "server/base/port_kind.h"
 #include "server/care/defrag_pacer.h"
 #include "server/care/lock_watch.h"
 #include "server/care/memory_use.h"
-#include "server/care/owned_timer.h"
 #include "server/care/pools.h"
 #include "server/care/running_scripts.h"
 #include "server/care/script_finder.h"
@@ -57,6 +57,7 @@
 #include "server/push/monitor.h"
 #include "server/push/pubsub.h"
 #include "server/push/tracking.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -95,9 +96,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   static int64_t WholeOffset(const Session& session);
 
   // For the TLS connections to come.
-  void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
-    tls_context_ = std::move(context);
-  }
+  void SetTlsContext(std::shared_ptr<const helio::TlsContext> context);
   void CloseAllConnections();
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
@@ -115,10 +114,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // CommandSink
   Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
   Outcome OnLargeCommand(Connection* connection, std::span<const std::string_view> args) override;
-  Outcome OnHttp(Connection* connection, const HttpRequest& request) override {
-    if (server_.http == nullptr) return Outcome::kClose;
-    return server_.http->OnHttp(connection, SessionOf(connection), request);
-  }
+  Outcome OnHttp(Connection* connection, const HttpRequest& request) override;
   Outcome OnMemcached(Connection* connection, MemcachedOp op,
                       std::span<const std::string_view> args) override;
   void OnInputPause(Connection* connection) override;
@@ -160,6 +156,9 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
 
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
   Outcome EndFeed(Session& session, Args args);
+  // What the user's quotas and rights say of a command (null: there is no such one).
+  std::optional<Outcome> CheckUser(Connection* connection, Session& session, const Command* command,
+                                   Args args);
   Outcome RefuseUnfound(Connection* connection, Session& session, const Lookup& found, Args args);
   // Notes that the command (null: there is none) gets this answer.
   Outcome Refuse(Connection* connection, const Command* row, Args args, Refusal refusal,
@@ -264,6 +263,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   ScriptJobs jobs_;
   Batches batches_;
   Gates gates_;
+  Quotas quotas_;
   Users users_;
   ServerState& server_;
   helio::Proactor& proactor_;

@@ -36,6 +36,15 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   }
 }
 
+void Worker::SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
+  tls_context_ = std::move(context);
+}
+
+CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& request) {
+  if (server_.http == nullptr) return Outcome::kClose;
+  return server_.http->OnHttp(connection, SessionOf(connection), request);
+}
+
 void Worker::OnTlsEstablished(Connection* connection, const helio::TlsSession& tls) {
   Session& session = SessionOf(connection);
   if (session.primary == nullptr) users_.LogInByCertificate(session, tls);

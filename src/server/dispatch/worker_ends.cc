@@ -10,9 +10,9 @@ namespace dfly {
 
 void Worker::OnPeerShutdown(Connection* connection) {
   Session& session = SessionOf(connection);
-  // Nobody reads what it waits for, and what it takes would be lost. What a pause holds back is not
-  // carried out for who has left, as in Redis.
-  const bool is_paused = connection->held() && connection->waits();
+  // Nobody reads what it waits for, and what it takes would be lost. What a pause or a
+  // quota holds back is not carried out for who has left, as in Redis.
+  const bool is_paused = connection->held() && (connection->waits() || Quotas::waits(session));
   if (session.blocked != nullptr || is_paused) return connection->SendAndCloseNow();
   if (session.inner_call != nullptr) session.inner_call->EndSide();
 }

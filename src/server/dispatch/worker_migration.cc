@@ -50,6 +50,7 @@ void Worker::OnDetached(Connection* connection) {
   if (!server_.moves.Begin()) return Attach(connection);
   state_.Remove(connection);
   client_limiter_.OnLeft(session);
+  quotas_.Depart(session);
   server_.connections.OnMoved(index(), session.move_to);
   session.move.session = &session;
   session.move.run = [](helio::Message* message) {
@@ -60,9 +61,12 @@ void Worker::OnDetached(Connection* connection) {
 
 void Worker::Arrive(Session* from) {
   Connection* const connection = &from->connection;
-  connection->set_user_data(new Session(&state_, std::move(*from)));
+  auto* const session = new Session(&state_, std::move(*from));
+  session->quotas = std::move(from->quotas);
+  connection->set_user_data(session);
   delete from;
   state_.Add(connection);
+  quotas_.Arrive(*session);
   ++state_.stats.migrations;
   server_.moves.End();
   Attach(connection);

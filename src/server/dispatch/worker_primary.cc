@@ -93,6 +93,7 @@ Session& Worker::AddPrimary(int fd, std::unique_ptr<helio::TlsSession> tls,
   session.user.is_admin = kIsAdmin;
   session.user.name = kUserName;
   session.user.is_authenticated = true;
+  session.UpdateChecked();
   session.no_evict = true;
   session.db_index = db_index;
   stream->whole = stream->marked = stream->begin;

@@ -18,6 +18,7 @@
 #include "helio/base/random.h"
 #include "server/acl/acl_store.h"
 #include "server/base/error_names.h"
+#include "server/base/huge_page_care.h"
 #include "server/base/machine.h"
 #include "server/care/shard_care.h"
 #include "server/clients/audit_log.h"
@@ -28,6 +29,7 @@
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/quotas/quotas.h"
 #include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
@@ -287,6 +289,25 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   facts->function_memory = functions->memory_used;
 }
 
+void AddQuotas(InfoFacts* facts) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  for (const auto& [owner, quota] : *Quotas::Here().table()) {
+    const Quota::Counters& counters = quota->counters;
+    const auto positive = [](int64_t number) {
+      return static_cast<uint64_t>(std::max<int64_t>(0, number));
+    };
+    facts->quotas.push_back({.owner = owner,
+                             .limits = quota->limits(),
+                             .connections = positive(quota->connections.load(kRelaxed)),
+                             .memory = positive(quota->memory.load(kRelaxed)),
+                             .delayed = counters.delayed.load(kRelaxed),
+                             .refused = counters.refused.load(kRelaxed),
+                             .refused_connections = counters.refused_connections.load(kRelaxed),
+                             .refused_writes = counters.refused_writes.load(kRelaxed),
+                             .evicted_clients = counters.evicted.load(kRelaxed)});
+  }
+}
+
 // As the thread that answers knows it.
 void AddPause(InfoFacts* facts) {
   const Gates& gates = Gates::Here();
@@ -310,7 +331,7 @@ void AddMemory(ServerState& server, InfoFacts* facts) {
   const uint64_t seen_peak = Server::Here().UpdatePeakMemory(facts->used_memory);
   facts->used_memory_peak = std::max(seen_peak, facts->base_memory + server.shards->peak_bytes());
   facts->rss = ReadProcessMemory().rss_bytes;
-  facts->huge_page_bytes = server.huge_pages.bytes();
+  facts->huge_page_bytes = server.huge_pages->bytes();
   facts->maxmemory = server.settings.maxmemory.load(std::memory_order_relaxed);
   const EvictionSettings& eviction = ShardCare::Here().eviction();
   facts->maxmemory_policy = PolicyName(eviction.rules.policy);
@@ -371,6 +392,7 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
   if (with_latencies) AddLatencies(server, &facts);
   AddProcess(&facts);
   AddServer(server, &facts);
+  AddQuotas(&facts);
   AddPause(&facts);
   AddMemory(server, &facts);
   return facts;

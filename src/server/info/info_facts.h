@@ -33,6 +33,7 @@
 #include "server/meters/script_stats.h"
 #include "server/meters/worker_memory.h"
 #include "server/meters/worker_stats.h"
+#include "server/options/quota_settings.h"
 #include "server/push/pubsub.h"
 
 namespace dfly {
@@ -259,6 +260,20 @@ struct InfoFacts {
     uint64_t queue_length = 0;
   };
   std::vector<ShardFacts> per_shard;
+
+  // One for each entry of the setting.
+  struct QuotaFacts {
+    QuotaOwner owner;
+    QuotaLimits limits;
+    uint64_t connections = 0;
+    uint64_t memory = 0;
+    uint64_t delayed = 0;
+    uint64_t refused = 0;
+    uint64_t refused_connections = 0;
+    uint64_t refused_writes = 0;
+    uint64_t evicted_clients = 0;
+  };
+  std::vector<QuotaFacts> quotas;
 
   // Only if they were asked for.
   KeySizesFacts key_sizes;

@@ -78,6 +78,20 @@ void FillProcess(InfoFacts* facts) {
   facts->key_sizes.databases[0].Add(KeySizes::kStrings, 0);
   facts->key_sizes.databases[1].Add(KeySizes::kZsets, 5);
   facts->key_sizes.is_complete = false;
+  facts->quotas = {{.owner = {.user = "a:n\"n"},
+                    .limits = {.commands = 1040,
+                               .bytes = 1041,
+                               .connections = 1042,
+                               .memory = 1043,
+                               .action = QuotaAction::kError},
+                    .connections = 1044,
+                    .memory = 1045,
+                    .delayed = 1046,
+                    .refused = 1047,
+                    .refused_connections = 1048,
+                    .refused_writes = 1049,
+                    .evicted_clients = 1050},
+                   {.owner = {.db_index = 3, .user = ""}, .limits = {.memory = 1051}}};
   facts->listeners = {"name=tcp,bind=*,port=1002", "name=unix,bind=/run/dragonfly.sock"};
   facts->evicted_clients = 1032;
   facts->cpu_sys_s = 33.125;

@@ -32,6 +32,7 @@ std::span<const InfoSection> InfoSections() {
       InfoSection{"latencystats", "Latencystats", false, LatencystatsRows()},
       InfoSection{"errorstats", "Errorstats", true, ErrorstatsRows()},
       InfoSection{"cluster", "Cluster", true, ClusterRows()},
+      InfoSection{"quotas", "Quotas", false, QuotasRows()},
       InfoSection{"keyspace", "Keyspace", true, KeyspaceRows()},
       InfoSection{"keysizes", "Keysizes", false, KeysizesRows(), true},
       InfoSection{"dispatch", "Dispatch", false, DispatchRows()},

@@ -160,5 +160,6 @@ std::span<const MetricRow> DispatchRows();
 std::span<const MetricRow> TransactionRows();
 std::span<const MetricRow> ThreadsRows();
 std::span<const MetricRow> ShardsRows();
+std::span<const MetricRow> QuotasRows();
 
 }  // namespace dfly

@@ -33,6 +33,7 @@ class MemoryMeter {
   int64_t pending() const { return pending_.load(std::memory_order_relaxed); }
   // A replica does as its primary, whatever that costs: for it there is no limit.
   void set_has_limit(bool has) { has_limit_.store(has, std::memory_order_relaxed); }
+  bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
   int64_t limit() const {
     if (!has_limit_.load(std::memory_order_relaxed)) return 0;
     return static_cast<int64_t>(

@@ -97,6 +97,9 @@ std::string CheckFlags(const ServerOptions& options) {
   if (tags.skip_end_delimiters != 0 && tags.prefix.empty()) {
     return FlagError("locktag_skip_n_end_delimiters", "needs --locktag_prefix");
   }
+  if (std::string error = options.quotas.Check(options.db_count); !error.empty()) {
+    return FlagError("quota", error);
+  }
   return "";
 }
 

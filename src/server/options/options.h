@@ -22,6 +22,7 @@
 #include "server/base/stop_rule.h"
 #include "server/options/output_limits.h"
 #include "server/options/protected_action.h"
+#include "server/options/quota_settings.h"
 #include "server/options/settings.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
@@ -229,6 +230,7 @@ struct ServerOptions {
   OutputLimits output_limits;
   uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;
+  QuotaSettings quotas;
   uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
   LogOptions log;
   ReplicationOptions replication;

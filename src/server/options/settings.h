@@ -39,6 +39,7 @@ struct Settings {
   std::atomic<uint64_t> backlog_bytes{0};  // repl-backlog-size
   std::atomic<uint64_t> maxmemory{0};      // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{0};
+  std::atomic<bool> limits_databases{false};  // some have a quota of memory
   std::atomic<uint32_t> tcp_keepalive_s{0};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
   std::atomic<uint64_t> busy_reply_threshold_ms{0};

@@ -19,6 +19,7 @@
 #include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
 #include "server/persistence/loaded_parts.h"
+#include "server/quotas/quotas.h"
 
 namespace dfly {
 
@@ -94,6 +95,7 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
   helio::Fiber("load", [this, on_end = std::move(on_end)] {
     const std::string error = load_ ? load_(loading_.get()) : LoadFrom(*to_load_);
     loading_ = nullptr;
+    Quotas::PublishAll(server_);
     if (error.empty()) {
       was_loaded_ = true;
       UpdateGate();

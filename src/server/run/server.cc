@@ -21,6 +21,7 @@
 #include "server/clients/session.h"
 #include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
+#include "server/meters/quota.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
@@ -60,12 +61,21 @@ Server::Server(ServerOptions options, const ServerParts& parts)
     parts.add_commands(&state_.commands, &state_.memcached_rows);
   }
   if (state_.options.add_commands) state_.options.add_commands(&state_.commands);
+  SetQuotas(state_.options.quotas);
   state_.acl = std::make_unique<AclStore>(&state_.commands, state_.options.acl);
 }
 
 void Server::SetEviction(const EvictionSettings& eviction) {
   state_.memory.set_has_policy(eviction.evicts(state_.options.db_count));
   AwaitOnAll<ShardCare>(state_, [&eviction](ShardCare& care) { care.SetEviction(eviction); });
+}
+
+void Server::SetQuotas(const QuotaSettings& settings) {
+  state_.quotas = MakeQuotaTable(settings, state_.quotas);
+  const bool limits_databases = std::ranges::any_of(settings.all, [](const auto& entry) {
+    return !entry.first.is_user() && entry.second.memory != 0;
+  });
+  state_.settings.limits_databases.store(limits_databases, std::memory_order_relaxed);
 }
 
 void Server::EvictToLimit() {

@@ -121,6 +121,8 @@ class Server final : public SettingHost {
   std::vector<std::string> DescribeListeners();
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
   void SetEviction(const EvictionSettings& eviction);
+  // The setting `quota`, for threads to come; ApplyQuotas tells the others.
+  void SetQuotas(const QuotaSettings& settings);
   // maxmemory has changed: what is too much goes. From a fiber. Suspends.
   void EvictToLimit();
   // The forms of what is written from now on. From a fiber or a plain thread. Suspends.

@@ -18,6 +18,7 @@
 #include "server/dispatch/command_runner.h"
 #include "server/dispatch/worker.h"
 #include "server/options/setting_slots.h"
+#include "server/quotas/quotas.h"
 #include "server/settings/rows.h"
 
 namespace dfly {
@@ -73,6 +74,11 @@ constexpr SettingSlot kPercentiles = {
       return fmt::format("{}", fmt::join(options.latency_percentiles, " "));
     }};
 
+// Owners that are not named keep theirs.
+constexpr SettingSlot kQuotas = {
+    [](std::string_view value, Options* options) { return options->quotas.Set(value); },
+    [](const Options& options) { return options.quotas.ToString(); }};
+
 template <StopRule Options::*kRule>
 constexpr SettingSlot kStopRule = {[](std::string_view value, Options* options) {
                                      StopRule rule;
@@ -107,6 +113,15 @@ std::string ApplyClientMemory(SettingHost& host, const SettingChange& change) {
   AwaitOnAllSessions<ClientLimiter>(server,
                                     [](ClientLimiter& limiter) { limiter.OnMemoryLimit(); });
   EvictClients(server);
+  return "";
+}
+
+std::string ApplyQuotas(SettingHost& host, const SettingChange& change) {
+  ServerState& server = ServerOf(host).state();
+  std::string error = change.now.quotas.Check(server.options.db_count);
+  if (!error.empty()) return error;
+  ServerOf(host).SetQuotas(change.now.quotas);
+  AwaitOnAllSessions<Quotas>(server, [&](Quotas& quotas) { quotas.SetTable(server.quotas); });
   return "";
 }
 
@@ -399,6 +414,17 @@ constexpr SettingRow kRows[] = {
      .help = "Bytes, or percents of maxmemory (5%), that all clients may use together; past that "
              "the largest are disconnected, but for those with CLIENT NO-EVICT. 0: no limit. "
              "CONFIG SET changes it."},
+    {.name = "quota",
+     .topic = kLimits,
+     .slot = kQuotas,
+     .apply = ApplyQuotas,
+     .has_words = true,
+     .repeat = SettingRepeat::kAddsWords,
+     .lacks_line_if_empty = true,
+     .help = "What a user of the ACL or a database may use: `user NAME` or `db NUMBER`, then some "
+             "of `commands N` and `bytes N` in a second, `connections N`, `memory N`, and `action "
+             "delay` or `action error` for commands past the first two. Several entries stand one "
+             "behind another. CONFIG SET changes those that it names (docs/quotas.md)."},
     {.name = "blocked_clients_max",
      .topic = kLimits,
      .kind = kInteger,

@@ -626,6 +626,40 @@ function killButton(client) {
   return button;
 }
 
+const ofLimit = (used, limit, show) =>
+    limit === 0 ? show(used) : `${show(used)} of ${show(limit)}`;
+const perSecond = (show) => (limit) => limit === 0 ? '' : `${show(limit)}/s`;
+const quotaTable = new Table(
+    'quota-table',
+    [
+      {title: 'Of', of: (q) => q.owner, is_text: true},
+      {title: 'Commands', of: (q) => q.commands, show: perSecond(count)},
+      {title: 'Bytes', of: (q) => q.bytes, show: perSecond(bytes)},
+      {
+        title: 'Connections',
+        of: (q) => q.used_connections,
+        show: (used, q) => ofLimit(used, q.connections, count)
+      },
+      {
+        title: 'Memory',
+        of: (q) => q.used_memory,
+        show: (used, q) => ofLimit(used, q.memory, bytes)
+      },
+      {title: 'Delayed', of: (q) => q.delayed, show: count},
+      {title: 'Refused', of: (q) => q.refused + q.refused_connections + q.refused_writes},
+      {title: 'Disconnected', of: (q) => q.evicted_clients, show: count},
+    ],
+    {sort: 5});
+function showQuotas(now) {
+  const quotas = [];
+  for (const [key, value] of Object.entries(now.info)) {
+    const [, kind, name] = /^quota_(user|db)_(.*)$/.exec(key) ?? [];
+    if (kind !== undefined) quotas.push({owner: `${kind} ${name}`, ...fieldsOf(value)});
+  }
+  $('quotas').hidden = quotas.length === 0;
+  quotaTable.show(quotas);
+}
+
 // "a=1 b=2 name=": values have no blanks.
 const parseClient = (line) => Object.fromEntries(line.split(' ').map(
     (part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]));
@@ -809,6 +843,7 @@ async function refresh() {
   showThreads(now);
   showReplicas(now);
   showCommands(now);
+  showQuotas(now);
   before = now;
   if (tab === 'slow') await refreshSlow();
   if (tab === 'clients') await refreshClients();
