@@ -78,7 +78,7 @@ void FillProcess(InfoFacts* facts) {
   facts->key_sizes.databases[0].Add(KeySizes::kStrings, 0);
   facts->key_sizes.databases[1].Add(KeySizes::kZsets, 5);
   facts->key_sizes.is_complete = false;
-  facts->quotas = {{.owner = {.user = "a:n\"n"},
+  facts->quotas = {{.owner = {.user = "an\"n"},
                     .limits = {.commands = 1040,
                                .bytes = 1041,
                                .connections = 1042,
