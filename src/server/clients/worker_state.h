@@ -2,6 +2,7 @@
 // What the parts of the server on one thread share: its connections, its shards, its numbers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -82,8 +83,9 @@ class WorkerState : public PerThread<WorkerState> {
   // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
   static void HoldWrites(ServerState& server, bool holds);
   // Until the commands that may write, and were let in before this, are over, but for those that
-  // wait for a key. No new ones are let in. The caller has no locks. On a fiber. Suspends.
-  static void AwaitLetIn(ServerState& server);
+  // wait for a key, or until `*gives_up`, if it is not null. No new ones are let in. The caller has
+  // no locks. On a fiber. Suspends.
+  static void AwaitLetIn(ServerState& server, const std::atomic<bool>* gives_up = nullptr);
   // Frees the session if its connection, its coordinator and its changes of subscriptions have
   // ended.
   void Forget(Session* session);

@@ -2,9 +2,11 @@
 #include "server/persistence/append_log.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "engine/hops/transaction.h"
@@ -18,6 +20,7 @@
 #include "server/persistence/log_applier.h"
 #include "server/persistence/persistence.h"
 #include "storage/log/log_loader.h"
+#include "storage/log/log_reader.h"
 
 namespace dfly {
 
@@ -685,6 +688,66 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   if (!error.empty()) EndProcess(server_.options, error);
   if (was_linked) Link();
   return "";
+}
+
+// --------------------------------------------------------- one process takes over from another
+
+std::string AppendLog::SyncAll() {
+  const helio::BoundedWait wait(kLogWrite);
+  if (is_changing_) return std::string(kIsChanging);
+  if (!is_on()) return "";
+  if (!is_complete_) return "the append-only log has no base yet";
+  if (!writer_->status().is_ok()) return std::string(kFails);
+  if (!stream_.journal()->Flush()) return "the append-only log was stopped";
+  if (auto error = writer_->Sync()) return error.message();
+  return is_synced() ? "" : "the append-only log needs a new base";
+}
+
+std::string AppendLog::FullName() const { return is_on() ? NameOfFiles() : ""; }
+
+std::string AppendLog::NameOfFiles() const {
+  char path[PATH_MAX];
+  if (realpath(directory_->path().c_str(), path) == nullptr) return "";
+  return fmt::format("{}/{}", path, options_.file_name);
+}
+
+std::string AppendLog::TakeOver(const StreamPlace& place, bool is_clean, const std::string& name) {
+  if (is_on()) return "";
+  if (!AwaitChange()) return std::string(kIsChanging);
+  std::string error;
+  Change([&] {
+    directory_ = NewDirectory(persistence_.directory());
+    error = directory_->Open();
+    if (error.empty()) {
+      const bool is_same = name == NameOfFiles() && !directory_->is_new();
+      error = is_same ? ContinueOther(place, is_clean) : BeginHere();
+    }
+    if (!error.empty()) directory_ = nullptr;
+  });
+  return error;
+}
+
+std::string AppendLog::ContinueOther(const StreamPlace& place, bool is_clean) {
+  LogWriter::Start start{.stream_offset = place.offset, .stream_id = place.id};
+  const Manifest& manifest = directory_->manifest();
+  if (!manifest.incrementals.empty()) {
+    const std::string path = directory_->Path(manifest.incrementals.back().name);
+    std::unique_ptr<InputFile> file;
+    if (auto error = files().Open(path, &file)) {
+      return fmt::format("{}: {}", path, error.message());
+    }
+    start.file_size = file->size();
+    if (!is_clean) {
+      LogReader reader(std::move(file));
+      auto item = LogReader::Item::kTimestamp;
+      while (item != LogReader::Item::kEnd && item != LogReader::Item::kTorn) {
+        item = reader.Next();
+        if (item == LogReader::Item::kDamaged) return fmt::format("{}: {}", path, reader.error());
+      }
+      start.file_size = reader.whole_size();
+    }
+  }
+  return Continue(start, 1);
 }
 
 std::string AppendLog::BeginAnew(const std::function<void()>& change) {

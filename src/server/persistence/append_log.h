@@ -98,6 +98,21 @@ class AppendLog {
   // of it. So the log on the disk is that of the old data until there is a new base.
   [[nodiscard]] std::string BeginAnew(const std::function<void()>& change);
 
+  // --- One process takes over from another ---
+
+  // If it is on: all that was done is on the device, and a start would load it. An error, or
+  // nothing. Suspends, for as long as the disk takes.
+  [[nodiscard]] std::string SyncAll();
+  // Goes on behind the log of the other process, which had the data that this one has and has
+  // closed it. `is_clean`: it has said so; else the end is looked for, as it may have filler behind
+  // it. The stream of `place` ends there. If `name` is not what FullName would be here the other
+  // process had none, or elsewhere: begins one, as SetOn. REQUIRES: the caller has no locks. An
+  // error, or nothing. Suspends.
+  [[nodiscard]] std::string TakeOver(const StreamPlace& place, bool is_clean,
+                                     const std::string& name);
+  // Where the log is, and how its files begin. Empty: it is off. Blocks, but shortly.
+  std::string FullName() const;
+
   // --- WAITAOF ---
 
   // Who waits until all that was done before is on the device.
@@ -171,6 +186,9 @@ class AppendLog {
                         LogEnd* end);
   std::string ReloadLocked(Transaction* lock);
   std::string Continue(const LogWriter::Start& start, uint64_t first_epoch);
+  std::string ContinueOther(const StreamPlace& place, bool is_clean);
+  // Of directory_.
+  std::string NameOfFiles() const;
   std::string Begin();
   std::string BeginHere();  // in directory_
   void End();

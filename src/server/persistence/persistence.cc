@@ -530,6 +530,11 @@ void Persistence::StopRules() {
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
 
+void Persistence::NoteOfOther(uint64_t unsaved_changes, int64_t last_save_s) {
+  facts_.changes_at_last_save = Changes() - unsaved_changes;
+  last_save_s_ = facts_.last_save_s = last_save_s;
+}
+
 void Persistence::OnSnapshotBehind(bool is_behind) {
   shards_behind_.fetch_add(is_behind ? 1 : UINT32_MAX, std::memory_order_relaxed);
   WorkerState::HoldWrites(server_, is_behind);
@@ -551,7 +556,7 @@ void Persistence::Tick() {
     }
   }
   if (!facts_.is_last_ok && helio::MonotonicNanos() - last_failure_ns_ < kRetryNanos) return;
-  const uint64_t changes = Changes() - facts_.changes_at_last_save;
+  const uint64_t changes = unsaved_changes();
   for (const SaveRule& rule : rules_) {
     if (changes < std::max<uint64_t>(rule.changes, 1)) continue;
     if (now_s - facts_.last_save_s < static_cast<int64_t>(rule.seconds)) continue;

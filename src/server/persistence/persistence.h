@@ -145,6 +145,10 @@ class Persistence {
 
   // The end of the server makes a snapshot, if nothing else was said. Thread: any.
   bool saves_at_end() const { return saves_at_end_; }
+  // Since the last snapshot, for the rules.
+  uint64_t unsaved_changes() const { return Changes() - facts_.changes_at_last_save; }
+  // The data was another process', and so were its snapshots. `last_save_s`: Unix time.
+  void NoteOfOther(uint64_t unsaved_changes, int64_t last_save_s);
   bool has_rules() const { return !rules_.empty(); }
   const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }

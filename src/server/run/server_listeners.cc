@@ -34,7 +34,7 @@ void WritePidFile(const std::string& path) {
 
 }  // namespace
 
-std::string Server::ChangePorts(const Ports& ports) {
+std::vector<Listeners::Place> Server::PlacesOf(const Ports& ports) const {
   std::vector<Listeners::Place> places;
   const auto add = [&](const std::vector<std::string>& binds, uint16_t port, PortKind kind) {
     if (port == 0) return;
@@ -46,16 +46,20 @@ std::string Server::ChangePorts(const Ports& ports) {
       {.is_tls = state_.options.tls, .is_memcached = true});
   add(state_.options.admin_binds, state_.options.admin_port,
       {.is_tls = state_.options.tls && !state_.options.no_tls_on_admin_port, .is_admin = true});
+  return places;
+}
+
+void Server::MakeListeners() {
+  listeners_ = std::make_unique<Listeners>(state_.pool.at(0), state_.options.backlog,
+                                           [this](int fd, PortKind kind) { OnAccept(fd, kind); });
+}
+
+std::string Server::ChangePorts(const Ports& ports) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("open listeners", [&] {
-    const bool is_start = listeners_ == nullptr;
-    if (is_start) {
-      listeners_ =
-          std::make_unique<Listeners>(state_.pool.at(0), state_.options.backlog,
-                                      [this](int fd, PortKind kind) { OnAccept(fd, kind); });
-    }
-    error = listeners_->Change(places);
-    if (error.empty() && is_start && !state_.options.unix_socket.empty()) {
+    if (listeners_ == nullptr) MakeListeners();
+    error = listeners_->Change(PlacesOf(ports));
+    if (error.empty() && !has_listened_ && !state_.options.unix_socket.empty()) {
       error = listeners_->OpenUnix(state_.options.unix_socket, state_.options.unix_socket_mode);
     }
     if (!error.empty()) return;
@@ -63,7 +67,7 @@ std::string Server::ChangePorts(const Ports& ports) {
     state_.tls_port = ports.tls_port;
     // The ports are its own now, and nobody is accepted before this fiber ends: whoever gets a
     // reply finds the file.
-    if (is_start) WritePidFile(state_.options.pid_file);
+    if (!std::exchange(has_listened_, true)) WritePidFile(state_.options.pid_file);
   });
   return error;
 }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one process takes over from another: the parts of the old one, and those of the new one.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/acl/acl_store.h"
+#include "server/clients/listeners.h"
+#include "server/clients/session.h"
+#include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
+#include "server/persistence/persistence.h"
+#include "server/replication/failover.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
+#include "server/replication/take_over_hold.h"
+#include "server/run/server.h"
+
+namespace dfly {
+
+// --------------------------------------------------------------------------- the old process
+
+std::string Server::WhyNot() const {
+  if (stop_state_ != StopState::kServes) return "the old process ends";
+  if (persistence_->is_loading()) return "the old process loads its data";
+  if (failover_->is_under_way()) return "the old process is failing over";
+  if (primary_link_->is_replica() || !primary_link_->is_settled()) {
+    return "the old process is a replica, which can be restarted without an outage";
+  }
+  return "";
+}
+
+std::string Server::WhyNotTakeOver() {
+  std::string why;
+  state_.pool.at(0)->Await([&] { why = WhyNot(); });
+  return why;
+}
+
+uint64_t Server::AddProcess(int fd) {
+  constexpr PortKind kKind = {.is_admin = true, .is_process = true};  // --maxclients is not for it
+  const uint64_t id = state_.next_client_id.fetch_add(1, std::memory_order_relaxed);
+  state_.pool.at(0)->Await([&] {
+    const uint32_t thread = state_.connections.Accept(kKind.is_admin);
+    state_.pool.at(thread)->Dispatch(
+        [fd, id, kKind] { Worker::Here().AddConnection(fd, id, kKind); });
+  });
+  return id;
+}
+
+std::vector<std::string> Server::DescribeUsers() const {
+  std::vector<std::string> lines;
+  for (const AclUserRef& user : state_.acl->All()) {
+    lines.push_back(fmt::format("{} {}", user->name(), user->Describe()));
+  }
+  return lines;
+}
+
+std::string Server::StandStill(uint64_t client_id, std::vector<Listeners::Handed>* listeners,
+                               std::string* facts) {
+  std::string why;
+  state_.pool.at(0)->AwaitFiber("stand still", [&] {
+    why = WhyNot();
+    if (!why.empty()) return;
+    why = take_over_hold_->Begin(client_id, state_.options.take_over_pause_ms * 1'000'000);
+    if (!why.empty()) return;
+    *listeners = listeners_->Rest();
+    *facts = fmt::format("{} {} {} {}", replicas_->backlog().end(), persistence_->unsaved_changes(),
+                         persistence_->last_save_s(), append_log_->FullName());
+  });
+  return why;
+}
+
+void Server::GoOn() {
+  state_.pool.at(0)->AwaitFiber("go on", [this] {
+    listeners_->GoOn();
+    take_over_hold_->Undo();
+  });
+}
+
+void Server::GiveAway() {
+  constexpr uint64_t kPatienceNanos = 1'000'000'000;
+  state_.pool.at(0)->Await([this] { listeners_->GiveAway(); });
+  // What was answered is sent, unless the client does not read it.
+  const uint64_t end_ns = helio::MonotonicNanos() + kPatienceNanos;
+  std::atomic<bool> is_left{true};
+  while (is_left && helio::MonotonicNanos() < end_ns) {
+    is_left = false;
+    AwaitOnAll<WorkerState>(state_, [&is_left](WorkerState& worker) {
+      worker.ForEachSession([&is_left](Session& session) {
+        if (session.connection.unsent_bytes() == 0) return session.connection.CloseNow();
+        session.connection.CloseWhenSent();
+        is_left = true;
+      });
+    });
+  }
+}
+
+// --------------------------------------------------------------------------- the new process
+
+void Server::FollowProcess(int fd) {
+  state_.pool.at(0)->AwaitFiber("follow process", [this, fd] {
+    primary_link_->FollowSocket(fd);
+    replicas_->EndBeginSync();
+  });
+}
+
+bool Server::HasLink(std::string* error) {
+  bool has_link = false;
+  state_.pool.at(0)->Await([&] {
+    has_link = primary_link_->is_linked();
+    *error = primary_link_->last_error();
+  });
+  return has_link;
+}
+
+std::string Server::PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset) {
+  std::string error;
+  state_.pool.at(0)->AwaitFiber("prepare take over", [&] {
+    MakeListeners();
+    const Ports ports = {state_.options.binds, state_.options.port, state_.options.tls_port};
+    error = listeners_->Prepare(PlacesOf(ports), state_.options.unix_socket,
+                                state_.options.unix_socket_mode, std::move(handed));
+    if (!error.empty()) return;
+    primary_link_->Leave();
+    other_place_ = {.id = primary_link_->ids().id2, .offset = offset};
+    while (!primary_link_->is_settled()) helio::this_fiber::SleepForMillis(1);
+    if (primary_link_->offset() != static_cast<int64_t>(offset)) {
+      error = fmt::format("it has the stream up to {}, and the old process up to {}",
+                          primary_link_->offset(), offset);
+    }
+  });
+  return error;
+}
+
+void Server::TakeOver(uint64_t unsaved_changes, int64_t last_save_s) {
+  // Until TakeOverLog: nothing is answered that the log may lose.
+  if (state_.options.log.is_on) WorkerState::HoldWrites(state_, true);
+  state_.pool.at(0)->AwaitFiber("take over", [&] {
+    persistence_->NoteOfOther(unsaved_changes, last_save_s);
+    persistence_->StartRules();
+    replicas_->CheckGoodReplicas();
+  });
+  // They are there already.
+  if (const std::string error = OpenListeners(); !error.empty()) LOG(ERROR) << error;
+}
+
+std::string Server::TakeOverLog(const std::string& name, bool is_clean) {
+  std::string error;
+  state_.pool.at(0)->AwaitFiber("take over log", [&] {
+    error = append_log_->TakeOver(other_place_, is_clean, name);
+    if (error.empty()) WorkerState::HoldWrites(state_, false);
+  });
+  return error;
+}
+
+}  // namespace dfly
