@@ -117,6 +117,7 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
 
 void AppendLog::Link() {
   stream_.AttachLog(&watch_, PaceOf(options_.policy));
+  writer_->NoteKnown(stream_.journal()->open_epoch() - 1);
   is_linked_ = true;
 }
 
@@ -700,7 +701,8 @@ std::string AppendLog::SyncAll() {
   if (!writer_->status().is_ok()) return std::string(kFails);
   if (!stream_.journal()->Flush()) return "the append-only log was stopped";
   if (auto error = writer_->Sync()) return error.message();
-  return is_synced() ? "" : "the append-only log needs a new base";
+  const bool needs_base = writer_->status().needs_base.load(std::memory_order_relaxed);
+  return needs_base ? "the append-only log needs a new base" : "";
 }
 
 std::string AppendLog::FullName() const { return is_on() ? NameOfFiles() : ""; }

@@ -100,7 +100,7 @@ class AppendLog {
 
   // --- One process takes over from another ---
 
-  // If it is on: all that was done is on the device, and a start would load it. An error, or
+  // If it is on: all that was done before is on the device, and a start would load it. An error, or
   // nothing. Suspends, for as long as the disk takes.
   [[nodiscard]] std::string SyncAll();
   // Goes on behind the log of the other process, which had the data that this one has and has

@@ -101,7 +101,7 @@ class Server final : public SettingHost {
   std::vector<std::string> DescribeUsers() const;
   // No command touches a key any more, the new process has all, and nobody is accepted. Empty, or
   // why not: then all goes on. `facts`: what "synced" says.
-  [[nodiscard]] std::string StandStill(uint64_t client_id,
+  [[nodiscard]] std::string StandStill(uint64_t client_id, uint64_t patience_ns,
                                        std::vector<Listeners::Handed>* listeners,
                                        std::string* facts);
   // After StandStill, either: all goes on; or the new process is the server, and Stop follows.
@@ -112,9 +112,10 @@ class Server final : public SettingHost {
 
   void FollowProcess(int fd);
   bool HasLink(std::string* error);
-  // Has the role and the sockets, but accepts nobody. `offset`: up to where the old process has got
-  // in its stream. An error, or nothing.
-  [[nodiscard]] std::string PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset);
+  // Has the role and the sockets, but accepts nobody. `offset`, `epoch`: up to where the old process
+  // has got in its stream. An error, or nothing.
+  [[nodiscard]] std::string PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset,
+                                            uint64_t epoch);
   // Serves. With a log, clients that write wait for TakeOverLog.
   void TakeOver(uint64_t unsaved_changes, int64_t last_save_s);
   // Once the old process, whose log it was, has ended. See AppendLog::TakeOver.

@@ -12,6 +12,7 @@
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
+#include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
@@ -58,17 +59,18 @@ std::vector<std::string> Server::DescribeUsers() const {
   return lines;
 }
 
-std::string Server::StandStill(uint64_t client_id, std::vector<Listeners::Handed>* listeners,
-                               std::string* facts) {
+std::string Server::StandStill(uint64_t client_id, uint64_t patience_ns,
+                               std::vector<Listeners::Handed>* listeners, std::string* facts) {
   std::string why;
   state_.pool.at(0)->AwaitFiber("stand still", [&] {
     why = WhyNot();
     if (!why.empty()) return;
-    why = take_over_hold_->Begin(client_id, state_.options.take_over_pause_ms * 1'000'000);
+    why = take_over_hold_->Begin(client_id, patience_ns);
     if (!why.empty()) return;
     *listeners = listeners_->Rest();
-    *facts = fmt::format("{} {} {} {}", replicas_->backlog().end(), persistence_->unsaved_changes(),
-                         persistence_->last_save_s(), append_log_->FullName());
+    *facts = fmt::format("{} {} {} {} {}", replicas_->backlog().end(), stream_->last_epoch(),
+                         persistence_->unsaved_changes(), persistence_->last_save_s(),
+                         append_log_->FullName());
   });
   return why;
 }
@@ -116,7 +118,8 @@ bool Server::HasLink(std::string* error) {
   return has_link;
 }
 
-std::string Server::PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset) {
+std::string Server::PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset,
+                                    uint64_t epoch) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("prepare take over", [&] {
     MakeListeners();
@@ -124,6 +127,7 @@ std::string Server::PrepareTakeOver(std::vector<Listeners::Handed> handed, uint6
     error = listeners_->Prepare(PlacesOf(ports), state_.options.unix_socket,
                                 state_.options.unix_socket_mode, std::move(handed));
     if (!error.empty()) return;
+    stream_->GoOnBehind(epoch);
     primary_link_->Leave();
     other_place_ = {.id = primary_link_->ids().id2, .offset = offset};
     while (!primary_link_->is_settled()) helio::this_fiber::SleepForMillis(1);

@@ -133,7 +133,9 @@ auto TakeOverChannel::Receive(const std::function<bool()>& gives_up) -> std::opt
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     const ssize_t size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    // ECONNRESET comes once, if the other end has closed without reading all; what that one has
+    // said before comes behind it.
+    if (size < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET)) continue;
     if (size <= 0) return std::nullopt;
     packet.text.resize(static_cast<size_t>(size));
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;

@@ -12,7 +12,7 @@
 //                           O: told
 //   N: ready                O: refused <why>                N has the data, and follows
 //                           O: listener <name>              each, with its socket
-//                           O: synced <offset> <changes> <last save> <directory of its log>
+//                           O: synced <offset> <epoch> <changes> <last save> <log>
 //   N: taken                from here on N is the server, and O never answers a client again
 //                           O: released                     its log is closed
 //   N: done                 O ends

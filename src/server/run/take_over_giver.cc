@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -106,16 +107,19 @@ std::string TakeOverGiver::Talk() {
   if (!is_told) return "it has ended";
   // Its copy takes as long as it takes; it has a limit of its own.
   if (!Expect("ready", kForEver)) return closes_ ? "this process ends" : "it has ended";
+  const uint64_t end_ns =
+      helio::MonotonicNanos() + server_.state().options.take_over_pause_ms * 1'000'000;
+  const auto left_ns = [end_ns] { return end_ns - std::min(end_ns, helio::MonotonicNanos()); };
   std::vector<Listeners::Handed> listeners;
   std::string text;
-  if (std::string why = server_.StandStill(client_id_, &listeners, &text); !why.empty()) return why;
+  if (std::string why = server_.StandStill(client_id_, left_ns(), &listeners, &text); !why.empty())
+    return why;
   bool is_sent = true;
   for (const Listeners::Handed& listener : listeners) {
     is_sent = is_sent && channel_->Send("listener " + listener.name, listener.fd);
   }
   is_sent = is_sent && channel_->Send("synced " + text);
-  const uint64_t patience_ns = server_.state().options.take_over_pause_ms * 1'000'000;
-  is_taken_ = is_sent && Expect("taken", patience_ns);
+  is_taken_ = is_sent && Expect("taken", left_ns());
   if (!is_taken_) {
     // From here on it cannot say it any more, but may have done so before.
     channel_->ShutDown();

@@ -70,7 +70,7 @@ std::string TakeOverTaker::Connect() {
   const int fd = ConnectForTakeOver(options_.take_over, &error);
   if (fd < 0) return error;
   channel_ = std::make_unique<TakeOverChannel>(fd);
-  if (!channel_->Send("take-over 1")) return "the old process has ended";
+  (void)channel_->Send("take-over 1");  // if it is gone it may have said why
   return ReceiveFacts() ? "" : error_;
 }
 
@@ -119,11 +119,11 @@ bool TakeOverTaker::ReceiveListeners() {
     const auto [word, rest] = SplitName(packet->text);
     if (word == "listener" && packet->handed >= 0) listeners_.push_back({rest, packet->handed});
     if (word != "synced") continue;
-    const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits(' ', 3));
-    if (parts.size() == 4 && absl::SimpleAtoi(parts[0], &offset_) &&
-        absl::SimpleAtoi(parts[1], &unsaved_changes_) &&
-        absl::SimpleAtoi(parts[2], &last_save_s_)) {
-      log_name_ = parts[3];
+    const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits(' ', 4));
+    if (parts.size() == 5 && absl::SimpleAtoi(parts[0], &offset_) &&
+        absl::SimpleAtoi(parts[1], &epoch_) && absl::SimpleAtoi(parts[2], &unsaved_changes_) &&
+        absl::SimpleAtoi(parts[3], &last_save_s_)) {
+      log_name_ = parts[4];
       return true;
     }
     error_ = "it does not speak this version's language";
@@ -137,10 +137,9 @@ std::string TakeOverTaker::Run(Server* server) {
   server->FollowProcess(std::exchange(stream_, -1));
   if (!AwaitLink(server)) return error_;
   LOG(INFO) << "the data is here, takes over";
-  if (!channel_->Send("ready") || !ReceiveListeners()) {
-    return error_.empty() ? "the old process has ended" : error_;
-  }
-  std::string error = server->PrepareTakeOver(std::exchange(listeners_, {}), offset_);
+  (void)channel_->Send("ready");
+  if (!ReceiveListeners()) return error_;
+  std::string error = server->PrepareTakeOver(std::exchange(listeners_, {}), offset_, epoch_);
   if (!error.empty()) return error;
   // The point of no return.
   if (!channel_->Send("taken")) return "the old process has given up, and goes on";

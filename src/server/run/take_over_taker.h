@@ -57,6 +57,7 @@ class TakeOverTaker {
   std::vector<Listeners::Handed> listeners_;
   // What "synced" says.
   uint64_t offset_ = 0;
+  uint64_t epoch_ = 0;
   uint64_t unsaved_changes_ = 0;
   int64_t last_save_s_ = 0;
   std::string log_name_;  // empty: it has no log
