@@ -161,7 +161,7 @@ std::vector<std::string> Listeners::Describe() const {
 void Listeners::Close() {
   std::lock_guard lock(mutex_);
   is_closed_ = true;
-  for (const Handed& handed : std::exchange(handed_, {})) close(handed.fd);
+  for (const HandedSocket& handed : std::exchange(handed_, {})) close(handed.fd);
   if (std::exchange(is_resting_, false)) open_.clear();
   CloseAllBut({});
   if (unix_ != nullptr) unix_->Close();
@@ -171,7 +171,7 @@ void Listeners::Close() {
 
 // ------------------------------------------------------- one process takes over from another
 
-auto Listeners::Rest() -> std::vector<Handed> {
+auto Listeners::Rest() -> std::vector<HandedSocket> {
   std::lock_guard lock(mutex_);
   if (is_closed_ || is_resting_) return {};
   is_resting_ = true;
@@ -197,7 +197,7 @@ void Listeners::GoOn() {
 
 int Listeners::TakeHanded(const std::string& name) {
   const auto it = std::find_if(handed_.begin(), handed_.end(),
-                               [&](const Handed& handed) { return handed.name == name; });
+                               [&](const HandedSocket& handed) { return handed.name == name; });
   if (it == handed_.end()) return -1;
   const int fd = it->fd;
   handed_.erase(it);
@@ -205,10 +205,10 @@ int Listeners::TakeHanded(const std::string& name) {
 }
 
 std::string Listeners::Prepare(const std::vector<Place>& places, const std::string& unix_path,
-                               uint32_t unix_mode, std::vector<Handed> handed) {
+                               uint32_t unix_mode, std::vector<HandedSocket> handed) {
   std::lock_guard lock(mutex_);
   handed_ = std::move(handed);
-  std::vector<Handed> wanted;
+  std::vector<HandedSocket> wanted;
   std::string error;
   for (const Place& place : places) {
     std::string why;
@@ -225,7 +225,7 @@ std::string Listeners::Prepare(const std::vector<Place>& places, const std::stri
     if (fd < 0 && error.empty()) fd = helio::ListenUnix(unix_path, unix_mode, backlog_, &error);
     if (fd >= 0) wanted.push_back({NameOfUnix(unix_path), fd});
   }
-  for (const Handed& other : std::exchange(handed_, std::move(wanted))) close(other.fd);
+  for (const HandedSocket& other : std::exchange(handed_, std::move(wanted))) close(other.fd);
   return error;
 }
 

@@ -12,6 +12,7 @@
 #include "helio/net/listener.h"
 #include "server/base/port_kind.h"
 #include "server/base/waits.h"
+#include "server/clients/handed_socket.h"
 
 namespace dfly {
 
@@ -46,14 +47,9 @@ class Listeners {
 
   // --- One process takes over from another ---
 
-  // A listening socket, under a name that both processes have for it. Whoever gets it closes it.
-  struct Handed {
-    std::string name;
-    int fd = -1;
-  };
   // Accepts nobody until GoOn. Who connects meanwhile waits in the kernel, for this process or the
   // other one. Descriptors of the sockets, which stay this object's.
-  std::vector<Handed> Rest();
+  std::vector<HandedSocket> Rest();
   void GoOn();
   // From here on they are the other process': Close removes no file.
   void GiveAway() { is_given_away_ = true; }
@@ -61,7 +57,7 @@ class Listeners {
   // and listens where nothing was; what else was handed is closed. Change and OpenUnix of the same
   // then accept there. An error, or nothing.
   [[nodiscard]] std::string Prepare(const std::vector<Place>& places, const std::string& unix_path,
-                                    uint32_t unix_mode, std::vector<Handed> handed);
+                                    uint32_t unix_mode, std::vector<HandedSocket> handed);
 
  private:
   struct Open {
@@ -87,8 +83,8 @@ class Listeners {
   std::vector<Open> open_;  // of TCP
   std::unique_ptr<helio::Listener> unix_;
   std::string unix_path_;
-  std::vector<Handed> handed_;  // that nobody accepts at
-  bool is_resting_ = false;     // and then these are its own: open_ has places without listeners
+  std::vector<HandedSocket> handed_;  // that nobody accepts at
+  bool is_resting_ = false;  // and then these are its own: open_ has places without listeners
   bool is_given_away_ = false;
 };
 

@@ -11,25 +11,27 @@
 #include <vector>
 
 #include "server/care/resident_memory.h"
-#include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
 #include "server/clients/tls_settings.h"
 #include "server/options/config.h"
 #include "server/options/options.h"
 #include "server/run/server_parts.h"
-#include "storage/snapshot_extras.h"
 
 namespace dfly {
 
+class Listeners;
 class AppendLog;
 class EffectStream;
 class Failover;
+struct HandedSocket;
 struct LoadProgress;
+struct StreamPlace;
 class Persistence;
 class PrimaryLink;
 class Replicas;
 class TakeOverHold;
 class Worker;
+struct PortKind;
 
 // What CONFIG SET can change of where clients come in.
 struct Ports {
@@ -91,7 +93,7 @@ class Server final : public SettingHost {
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
 
-  // --- The old process of a take-over, see take_over_channel.h. From a plain thread. They block ---
+  // --- The old process of a take-over (take_over_channel.h). From a plain thread. They block ---
 
   // Empty: it may begin.
   std::string WhyNotTakeOver();
@@ -102,8 +104,7 @@ class Server final : public SettingHost {
   // No command touches a key any more, the new process has all, and nobody is accepted. Empty, or
   // why not: then all goes on. `facts`: what "synced" says.
   [[nodiscard]] std::string StandStill(uint64_t client_id, uint64_t patience_ns,
-                                       std::vector<Listeners::Handed>* listeners,
-                                       std::string* facts);
+                                       std::vector<HandedSocket>* listeners, std::string* facts);
   // After StandStill, either: all goes on; or the new process is the server, and Stop follows.
   void GoOn();
   void GiveAway();
@@ -112,9 +113,9 @@ class Server final : public SettingHost {
 
   void FollowProcess(int fd);
   bool HasLink(std::string* error);
-  // Has the role and the sockets, but accepts nobody. `offset`, `epoch`: up to where the old process
-  // has got in its stream. An error, or nothing.
-  [[nodiscard]] std::string PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset,
+  // Has the role and the sockets, but accepts nobody. `offset`, `epoch`: up to where the old
+  // process has got in its stream. An error, or nothing.
+  [[nodiscard]] std::string PrepareTakeOver(std::vector<HandedSocket> handed, uint64_t offset,
                                             uint64_t epoch);
   // Serves. With a log, clients that write wait for TakeOverLog.
   void TakeOver(uint64_t unsaved_changes, int64_t last_save_s);
@@ -170,8 +171,8 @@ class Server final : public SettingHost {
   struct StopWork;
 
   std::string OpenListeners();
-  void MakeListeners();
-  std::vector<Listeners::Place> PlacesOf(const Ports& ports) const;
+  // Makes sure that it can. On proactor 0. Suspends.
+  std::string PrepareListeners(std::vector<HandedSocket> handed);
   std::string WhyNot() const;
   // On proactor 0. Suspends.
   void AwaitTlsReload();
@@ -219,7 +220,8 @@ class Server final : public SettingHost {
   std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
   std::unique_ptr<Listeners> listeners_;          // on proactor 0
   bool has_listened_ = false;                     // the same: what the start opens is open
-  StreamPlace other_place_;                       // up to where the data is the old process'
+  std::string other_id_;                          // of the old process' stream
+  uint64_t other_offset_ = 0;                     // where the data was that one's
   uint64_t tls_reload_task_ = 0;                  // on proactor 0; 0: none
   bool tls_reloads_ = false;                      // on proactor 0: a fiber is at it
 };

@@ -60,7 +60,7 @@ std::vector<std::string> Server::DescribeUsers() const {
 }
 
 std::string Server::StandStill(uint64_t client_id, uint64_t patience_ns,
-                               std::vector<Listeners::Handed>* listeners, std::string* facts) {
+                               std::vector<HandedSocket>* listeners, std::string* facts) {
   std::string why;
   state_.pool.at(0)->AwaitFiber("stand still", [&] {
     why = WhyNot();
@@ -118,18 +118,16 @@ bool Server::HasLink(std::string* error) {
   return has_link;
 }
 
-std::string Server::PrepareTakeOver(std::vector<Listeners::Handed> handed, uint64_t offset,
+std::string Server::PrepareTakeOver(std::vector<HandedSocket> handed, uint64_t offset,
                                     uint64_t epoch) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("prepare take over", [&] {
-    MakeListeners();
-    const Ports ports = {state_.options.binds, state_.options.port, state_.options.tls_port};
-    error = listeners_->Prepare(PlacesOf(ports), state_.options.unix_socket,
-                                state_.options.unix_socket_mode, std::move(handed));
+    error = PrepareListeners(std::move(handed));
     if (!error.empty()) return;
     stream_->GoOnBehind(epoch);
     primary_link_->Leave();
-    other_place_ = {.id = primary_link_->ids().id2, .offset = offset};
+    other_id_ = primary_link_->ids().id2;
+    other_offset_ = offset;
     while (!primary_link_->is_settled()) helio::this_fiber::SleepForMillis(1);
     if (primary_link_->offset() != static_cast<int64_t>(offset)) {
       error = fmt::format("it has the stream up to {}, and the old process up to {}",
@@ -154,7 +152,7 @@ void Server::TakeOver(uint64_t unsaved_changes, int64_t last_save_s) {
 std::string Server::TakeOverLog(const std::string& name, bool is_clean) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("take over log", [&] {
-    error = append_log_->TakeOver(other_place_, is_clean, name);
+    error = append_log_->TakeOver({.id = other_id_, .offset = other_offset_}, is_clean, name);
     if (error.empty()) WorkerState::HoldWrites(state_, false);
   });
   return error;

@@ -13,6 +13,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
+#include "server/clients/handed_socket.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -110,12 +111,12 @@ std::string TakeOverGiver::Talk() {
   const uint64_t end_ns =
       helio::MonotonicNanos() + server_.state().options.take_over_pause_ms * 1'000'000;
   const auto left_ns = [end_ns] { return end_ns - std::min(end_ns, helio::MonotonicNanos()); };
-  std::vector<Listeners::Handed> listeners;
+  std::vector<HandedSocket> listeners;
   std::string text;
   if (std::string why = server_.StandStill(client_id_, left_ns(), &listeners, &text); !why.empty())
     return why;
   bool is_sent = true;
-  for (const Listeners::Handed& listener : listeners) {
+  for (const HandedSocket& listener : listeners) {
     is_sent = is_sent && channel_->Send("listener " + listener.name, listener.fd);
   }
   is_sent = is_sent && channel_->Send("synced " + text);

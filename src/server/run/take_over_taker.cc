@@ -44,7 +44,7 @@ TakeOverTaker::TakeOverTaker(const ServerOptions& options, std::function<bool()>
 
 TakeOverTaker::~TakeOverTaker() {
   if (stream_ >= 0) close(stream_);
-  for (const Listeners::Handed& listener : listeners_) close(listener.fd);
+  for (const HandedSocket& listener : listeners_) close(listener.fd);
 }
 
 bool TakeOverTaker::gives_up() const { return is_to_end_() || helio::MonotonicNanos() >= end_ns_; }

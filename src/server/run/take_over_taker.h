@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/clients/listeners.h"
+#include "server/clients/handed_socket.h"
 #include "server/options/options.h"
 #include "server/run/take_over_channel.h"
 
@@ -54,7 +54,7 @@ class TakeOverTaker {
   int stream_ = -1;
   std::map<std::string, std::string> settings_;
   std::vector<std::string> users_;
-  std::vector<Listeners::Handed> listeners_;
+  std::vector<HandedSocket> listeners_;
   // What "synced" says.
   uint64_t offset_ = 0;
   uint64_t epoch_ = 0;
