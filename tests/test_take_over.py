@@ -109,8 +109,10 @@ def test_nothing_is_lost_under_load(old, threads, log):
     with server.connect() as c:
         counters.check(c)
         values = [c.call("GET", f"counter:{i}") for i in range(4)]
-    if log == "no":
-        return
+        if log == "no":
+            return
+        if log == "everysec":
+            assert c.call("WAITAOF", 1, 0, 0)[0] == 1
     # The log that three processes have written is one.
     server.kill()
     server.start_again()

@@ -309,6 +309,7 @@ int main(int argc, char** argv) {
   if (!error.empty()) return Fail("--take_over: " + error);
 
   dfly::Server server(options, dfly::AllParts());
+  dfly::TakeOverGiver giver(&server, [] { kill(getpid(), SIGCONT); });  // the main thread looks
   error = server.Start();
   if (!error.empty()) return Fail(error);
   LogEngine(options, &server);
@@ -326,7 +327,6 @@ int main(int argc, char** argv) {
   } else {
     dfly::NotifyServiceManager("STATUS=loading");
   }
-  dfly::TakeOverGiver giver(&server, [] { kill(getpid(), SIGCONT); });  // the main thread looks
   giver.Open();
   std::atomic<bool> is_loaded{false};
   std::string load_error;  // set before is_loaded

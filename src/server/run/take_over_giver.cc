@@ -27,25 +27,26 @@ constexpr uint64_t kDoneNanos = 5'000'000'000;
 }  // namespace
 
 TakeOverGiver::TakeOverGiver(Server* server, std::function<void()> on_taken)
-    : server_(*server), on_taken_(std::move(on_taken)) {}
+    : server_(*server), on_taken_(std::move(on_taken)) {
+  std::string error;
+  fd_ = ListenForTakeOver(&error);
+  LOG_IF(WARNING, fd_ < 0) << "no other process can take over from this one: " << error;
+}
 
 TakeOverGiver::~TakeOverGiver() { Close(); }
 
 void TakeOverGiver::Open() {
-  std::string error;
-  const int fd = ListenForTakeOver(&error);
-  if (fd < 0) {
-    LOG(WARNING) << "no other process can take over from this one: " << error;
-    return;
-  }
+  if (fd_ < 0) return;
   helio::Proactor* const proactor = server_.state().pool.at(0);
   proactor->Await([&] {
-    listener_ = helio::Listener::Open(proactor, fd, [this](int accepted) { OnAsked(accepted); });
+    listener_ = helio::Listener::Open(proactor, std::exchange(fd_, -1),
+                                      [this](int accepted) { OnAsked(accepted); });
   });
 }
 
 void TakeOverGiver::Close() {
   closes_ = true;
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
   if (listener_ != nullptr) {
     server_.state().pool.at(0)->AwaitFiber("close take over", [this] { listener_->Close(); });
     listener_ = nullptr;

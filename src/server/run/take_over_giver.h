@@ -22,13 +22,14 @@ class Server;
 // Suspends: never. Close and Release block.
 class TakeOverGiver {
  public:
-  // `on_taken` is called, on another thread, when this process is to end.
+  // Other processes can ask from now on, and are answered after Open; if they cannot, the log says
+  // so. `on_taken` is called, on another thread, when this process is to end.
   TakeOverGiver(Server* server, std::function<void()> on_taken);
   ~TakeOverGiver();
   TakeOverGiver(const TakeOverGiver&) = delete;
   TakeOverGiver& operator=(const TakeOverGiver&) = delete;
 
-  // Other processes can ask from now on, one at a time. If they cannot, the log says so.
+  // After Server::Start. They are answered one at a time.
   void Open();
   // Nobody can ask any more; what is under way fails, if it is not taken. Before Server::Stop.
   void Close();
@@ -51,6 +52,7 @@ class TakeOverGiver {
 
   Server& server_;
   const std::function<void()> on_taken_;
+  int fd_ = -1;                                // until Open
   std::unique_ptr<helio::Listener> listener_;  // on proactor 0
   std::atomic<bool> is_busy_{false};           // thread_ is at it
   std::atomic<bool> closes_{false};
