@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from harness.certificates import Certificates
 from harness.nodes import assert_same, await_link, continuations, copies, follow, role
 from harness.resp import OK, Error, RespSocket
 from harness.seeds import new_rng
@@ -249,6 +250,17 @@ def test_all_sockets_go_along(old, start_server, tmp_path):
     server.stop()
     assert not os.path.exists(path)
     assert not os.path.exists(pid_file(server))
+
+
+def test_tls_ports_go_along(old, tmp_path):
+    certificates = Certificates(tmp_path)
+    flags = certificates.flags(tls_replication=True)
+    server = old(only_tls=True, client_tls=certificates.client("client"), **flags)
+    with server.connect() as c:
+        assert c.call("SET", "k", "v") == OK
+    take_over(server)
+    with server.connect() as c:
+        assert c.call("GET", "k") == b"v"
 
 
 def test_other_ports_are_opened_and_closed(old):
