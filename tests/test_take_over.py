@@ -12,6 +12,7 @@ import pytest
 
 from harness.certificates import Certificates
 from harness.nodes import assert_same, await_link, continuations, copies, follow, role
+from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, BINARY, stopped, wait_blocked, wait_until
@@ -223,13 +224,10 @@ def test_who_connects_meanwhile_waits_for_the_new_process(old):
         assert c.call("PING").text == "PONG"
 
 
-def test_all_sockets_go_along(old, start_server, tmp_path):
+def test_all_sockets_go_along(old, tmp_path):
     """TCP on two addresses, the admin's, memcached's, and a unix socket; by which it is found."""
     path = str(tmp_path / "s")
-    ports = [os.getpid() % 1000 + 20_000 + i for i in range(2)]
-    for port in ports:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", port))
+    ports = [free_port(), free_port()]
     server = old(
         bind="127.0.0.1 127.0.0.2",
         unixsocket=path,
@@ -627,9 +625,7 @@ def test_a_log_begins_where_there_was_none(old):
     take_over(server, appendonly="yes")
     with server.connect() as c:
         assert c.call("SET", "k2", "v2") == OK
-        wait_until(
-            lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0", what="the base"
-        )
+        await_base(c)
         assert c.call("WAITAOF", 1, 0, 0)[0] == 1
     server.kill()
     server.start_again()
@@ -638,18 +634,17 @@ def test_a_log_begins_where_there_was_none(old):
         assert c.call("MGET", "k", "k2") == [b"v", b"v2"]
 
 
-def test_a_log_that_has_no_base_yet(old):
-    server = old(take_over_pause_ms=600_000)
+def test_a_log_in_another_directory(old):
+    server = old()
     with server.connect() as c:
         assert c.call("DEBUG", "POPULATE", 1000) == OK
-        os.chmod(server.dir, 0o755)
     take_over(server, appendonly="yes", appenddirname="other")
+    with server.connect() as c:
+        await_base(c)
     take_over(server, appenddirname="third")
     with server.connect() as c:
         assert c.call("SET", "k", "v") == OK
-        wait_until(
-            lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0", what="the base"
-        )
+        await_base(c)
         assert c.call("WAITAOF", 1, 0, 0)[0] == 1
     server.kill()
     server.start_again()
@@ -657,6 +652,10 @@ def test_a_log_that_has_no_base_yet(old):
         wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
         assert c.call("GET", "k") == b"v"
         assert c.call("DBSIZE") == 1001
+
+
+def await_base(c):
+    wait_until(lambda: c.info("persistence")["aof_rewrite_in_progress"] == "0", what="the base")
 
 
 def test_what_is_not_saved_yet_counts(old):
