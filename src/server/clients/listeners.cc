@@ -171,18 +171,28 @@ void Listeners::Close() {
 
 // ------------------------------------------------------- one process takes over from another
 
-auto Listeners::Rest() -> std::vector<HandedSocket> {
+std::vector<HandedSocket> Listeners::Rest() {
   std::lock_guard lock(mutex_);
   if (is_closed_ || is_resting_) return {};
-  is_resting_ = true;
-  const auto rest = [this](std::string name, std::unique_ptr<helio::Listener>& listener) {
-    // One descriptor stays open, so the kernel goes on to take connections.
-    handed_.push_back({std::move(name), fcntl(listener->fd(), F_DUPFD_CLOEXEC, 0)});
-    listener->Close();
-    listener.reset();
+  // One descriptor of each stays open, so the kernel goes on to take connections.
+  const auto keep = [this](std::string name, const helio::Listener& listener) {
+    handed_.push_back({std::move(name), fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0)});
+    return handed_.back().fd >= 0;
   };
-  for (Open& open : open_) rest(NameOf(open.place), open.listener);
-  if (unix_ != nullptr) rest(NameOfUnix(unix_path_), unix_);
+  bool has_all = true;
+  for (const Open& open : open_) has_all = keep(NameOf(open.place), *open.listener) && has_all;
+  if (unix_ != nullptr) has_all = keep(NameOfUnix(unix_path_), *unix_) && has_all;
+  if (!has_all) {
+    for (const HandedSocket& handed : std::exchange(handed_, {})) close(handed.fd);
+    return {};
+  }
+  is_resting_ = true;
+  for (Open& open : open_) {
+    open.listener->Close();
+    open.listener.reset();
+  }
+  if (unix_ != nullptr) unix_->Close();
+  unix_.reset();
   return handed_;
 }
 

@@ -48,7 +48,8 @@ class Listeners {
   // --- One process takes over from another ---
 
   // Accepts nobody until GoOn. Who connects meanwhile waits in the kernel, for this process or the
-  // other one. Descriptors of the sockets, which stay this object's.
+  // other one. Descriptors of the sockets, which stay this object's; none: there are too few, and
+  // all goes on.
   std::vector<HandedSocket> Rest();
   void GoOn();
   // From here on they are the other process': Close removes no file.

@@ -35,7 +35,7 @@ void TakeOverHold::HoldWrites(bool holds) {
   WorkerState::HoldWrites(server_, holds);
   replicas_.SetQuiet(holds);
   AwaitOnAll<ShardCare>(server_, [holds](ShardCare& care) {
-    care.SetKeepsDue(ShardCare::KeepsDueFor::kFailover, holds);
+    care.SetKeepsDue(ShardCare::KeepsDueFor::kTakeOver, holds);
   });
 }
 

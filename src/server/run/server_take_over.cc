@@ -68,6 +68,11 @@ std::string Server::StandStill(uint64_t client_id, uint64_t patience_ns,
     why = take_over_hold_->Begin(client_id, patience_ns);
     if (!why.empty()) return;
     *listeners = listeners_->Rest();
+    if (listeners->empty()) {
+      take_over_hold_->Undo();
+      why = "the old process has no sockets to hand over, or no descriptors left";
+      return;
+    }
     *facts = fmt::format("{} {} {} {} {}", replicas_->backlog().end(), stream_->last_epoch(),
                          persistence_->unsaved_changes(), persistence_->last_save_s(),
                          append_log_->FullName());
