@@ -2,11 +2,15 @@
 """--take_over: a new process replaces an old one, and clients only have to connect again."""
 
 import contextlib
+import fcntl
 import os
+import resource
+import select
 import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -675,6 +679,176 @@ def test_what_is_not_saved_yet_counts(old):
     with server.connect() as c:
         wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
         assert c.call("MGET", "a", "b") == [b"1", b"2"]
+
+
+@contextlib.contextmanager
+def log_lock_waited_for(server):
+    """Mostly (the event) gets the lock of the log when the old process has closed that. The new one
+    tries again each second."""
+    path = os.path.join(server.dir, "appendonlydir", ".appendonly.aof.lock")
+    has_it, ends = threading.Event(), threading.Event()
+
+    def run():
+        with open(path) as file:
+            while not ends.is_set() and not has_it.is_set():
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    has_it.set()
+            ends.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield has_it
+    finally:
+        ends.set()
+        thread.join()
+
+
+def test_what_expires_before_the_log_is_there_stays_expired(old):
+    server = old(appendonly="yes", appendfsync="always")
+    due_ms = int(time.time() * 1000) + 1500
+    keys = [f"k{i}" for i in range(50)]
+    with server.connect() as c:
+        for key in keys:
+            assert c.call("SET", key, 5, "PXAT", due_ms) == OK
+    with log_lock_waited_for(server):
+        take_over(server)
+        wait_until(lambda: time.time() * 1000 > due_ms + 300, what="the time of the keys")
+        with server.connect() as c:
+            assert c.call("MGET", *keys) == [None] * len(keys)
+    with server.connect() as c:
+        assert c.call("INCR", "n") == 1  # so the log is there
+        assert [c.call("INCR", key) for key in keys] == [1] * len(keys)
+    server.kill()
+    server.start_again(keeps_port=True)
+    with server.connect() as c:
+        wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
+        assert c.call("MGET", *keys) == [b"1"] * len(keys)
+
+
+def test_nothing_is_evicted_before_the_log_is_there(old):
+    server = old(appendonly="yes", appendfsync="always", maxmemory="2gb", proactor_threads=1)
+    keys = [f"k{i}" for i in range(4000)]
+    with server.connect() as c:
+        for key in keys:
+            c.send_command("RPUSH", key, "x" * 15_000)
+        assert [c.read() for _ in keys] == [1] * len(keys)
+    with log_lock_waited_for(server) as has_it:
+        take_over(server, maxmemory="40mb", maxmemory_policy="allkeys-lru")
+        with server.connect() as c:
+            assert not has_it.is_set() or c.call("DBSIZE") == len(keys)
+    with server.connect() as c:
+        assert c.call("INCR", "n") == 1  # so the log is there
+        wait_until(lambda: c.info("stats")["evicted_keys"] != "0", what="the eviction")
+        new = [key for key in keys[::20] if c.call("RPUSH", key, "new") == 1]
+    assert new
+    server.kill()
+    server.flags["maxmemory"] = "2gb"
+    server.start_again(keeps_port=True)
+    with server.connect() as c:
+        wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
+        assert all(c.call("LLEN", key) <= 1 for key in new)
+
+
+HELD = [
+    ("PUBLISH", "c", "x"),
+    ("CONFIG", "SET", "maxmemory", "5gb"),
+    ("ACL", "SETUSER", "bob", "on", "nopass"),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("DBSIZE",),
+    ("KEYS", "*"),
+    ("REPLICAOF", "NO", "ONE"),
+    ("FAILOVER", "ABORT"),
+]
+
+
+@pytest.mark.parametrize("ends", ["taken", "given up"])
+def test_all_commands_wait(old, ends):
+    """They are answered if the old process goes on, and never if it does not."""
+    server = old(take_over_pause_ms=600_000)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in HELD]
+        for c in clients:
+            assert c.call("PING").text == "PONG"
+        new = stack.enter_context(FakeNew(server))
+        new.hello()
+        new.follow()
+        new.sync()
+        offset = new.offset
+        for c, command in zip(clients, HELD):
+            c.send_command(*command)
+        for c in clients:
+            assert not select.select([c.sock], [], [], 0.05)[0]
+        assert new.offset == offset
+        if ends == "taken":
+            new.channel.say("taken")
+            for c in clients:
+                with pytest.raises(ConnectionError):
+                    c.read()
+            assert new.channel.hear()[0] == "released"
+            new.channel.say("done")
+            server.wait_for_exit()
+            return
+        new.close()
+        for c in clients:
+            c.read()
+        assert_serves(server)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("ACL", "SETUSER", "eve", "off"), ("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")],
+)
+def test_settings_and_users_that_change_meanwhile(old, change):
+    server = old()
+    with FakeNew(server) as new, server.connect() as c:
+        assert c.call("ACL", "SETUSER", "eve", "on", "nopass", "+@all") == OK
+        new.hello()
+        new.follow()
+        assert c.call(*change) == OK
+        new.channel.say("ready")
+        text = new.channel.hear_until("refused")[-1][0]
+        assert text == "refused settings or users were changed during the take-over: try again"
+        assert_serves(server)
+    wait_until(lambda: "does not take over" in server.log(), what="the end of it")
+    take_over(server)
+
+
+def test_a_user_that_is_larger_than_a_packet(old):
+    server = old()
+    with server.connect() as c:
+        patterns = [f"~{i}:{'x' * 1000}" for i in range(400)]
+        assert c.call("ACL", "SETUSER", "big", "on", "nopass", *patterns) == OK
+    new = take_over(server)
+    assert "the users are not as in the old process" in new.log()
+
+
+def test_a_log_that_cannot_be_there_is_found_before_the_end(old):
+    server = old(appendonly="yes")
+    with open(os.path.join(server.dir, "file"), "w"):
+        pass
+    assert "Not a directory" in NewProcess(server, appenddirname="file").fails()
+    assert_serves(server)
+
+
+def test_too_few_descriptors(old):
+    server = old()
+    with FakeNew(server) as new:
+        new.hello()
+        new.follow()
+        limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        new.channel.say("ready")
+        assert "no descriptors left" in new.channel.hear_until("refused")[-1][0]
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+    assert_serves(server)
+
+
+def test_a_pipe_is_no_pid_file(old, tmp_path):
+    server = old()
+    os.mkfifo(tmp_path / "pipe")
+    assert "no unix socket, and no file" in NewProcess(server, target=tmp_path / "pipe").fails()
 
 
 # ---------------------------------------------------------------------------- the service manager

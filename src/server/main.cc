@@ -102,10 +102,13 @@ class StopGuard {
 };
 
 // SIGINT or SIGTERM has come, and is to come again: who asks does not act on it.
-bool IsToEnd(const sigset_t& signals) {
+bool IsToEnd() {
   constexpr timespec kAtOnce = {};
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGINT, SIGTERM}) sigaddset(&signals, number);
   const int number = WaitForSignal(signals, &kAtOnce);
-  if (number != SIGINT && number != SIGTERM) return false;
+  if (number == 0) return false;
   kill(getpid(), number);
   return true;
 }
@@ -304,7 +307,7 @@ int main(int argc, char** argv) {
   LogArguments(options, arguments);
 
   const bool takes_over = !options.take_over.empty();
-  dfly::TakeOverTaker taker(options, [&signals] { return IsToEnd(signals); });
+  dfly::TakeOverTaker taker(options, [] { return IsToEnd(); });
   if (takes_over) error = taker.Connect();
   if (!error.empty()) return Fail("--take_over: " + error);
 
@@ -321,9 +324,10 @@ int main(int argc, char** argv) {
     }
     LOG(INFO) << "has taken over";
     dfly::NotifyServiceManager(fmt::format("MAINPID={}\nREADY=1\nSTATUS=serving", getpid()));
-    dfly::AwaitServiceManager();  // it must not hear of the other one's end before
-    dfly::EndAwaited();
-    taker.Finish(&server);
+    taker.Finish(&server, [] {
+      dfly::AwaitServiceManager();  // it must not hear of the other one's end before
+      dfly::EndAwaited();
+    });
   } else {
     dfly::NotifyServiceManager("STATUS=loading");
   }
@@ -397,6 +401,7 @@ int main(int argc, char** argv) {
   {
     const StopGuard guard(&server);
     giver.Close();
+    if (giver.is_taken()) pid_file.clear();  // only now, with the signal on its way
     server.Stop();
   }
   giver.Release();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -167,6 +168,13 @@ std::string Daemonize(bool awaits) {
 
 void EndAwaited() {
   if (awaited < 0) return;
+  // Whoever reads the caller's pipes waits for their end. Files, and the journal's socket, stay.
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat status = {};
+    if (null >= 0 && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)) dup2(null, fd);
+  }
+  if (null >= 0) close(null);
   [[maybe_unused]] const ssize_t size = write(awaited, "1", 1);
   close(std::exchange(awaited, -1));
 }

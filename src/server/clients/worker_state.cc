@@ -59,6 +59,15 @@ void WorkerState::HoldWrites(ServerState& server, bool holds) {
   }
 }
 
+void WorkerState::HoldAll(ServerState& server, bool holds) {
+  if (holds) {
+    server.settings.write_holds.fetch_or(Settings::kHoldsAll);
+  } else {
+    server.settings.write_holds.fetch_and(~Settings::kHoldsAll);
+    ReleaseHeldOnAll(server);  // whoever has to wait for something else is held again
+  }
+}
+
 void WorkerState::AwaitLetIn(ServerState& server, const std::atomic<bool>* gives_up) {
   for (uint32_t i = 0; i < server.pool.size(); ++i) {
     server.pool.at(i)->AwaitFiber("let in", [gives_up] {

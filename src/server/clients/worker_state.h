@@ -82,6 +82,8 @@ class WorkerState : public PerThread<WorkerState> {
   // A disk is behind with what its writer keeps in memory, or (false) is not any more. Meanwhile
   // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
   static void HoldWrites(ServerState& server, bool holds);
+  // The same for all commands, but for those of replicas and of the process that takes over.
+  static void HoldAll(ServerState& server, bool holds);
   // Until the commands that may write, and were let in before this, are over, but for those that
   // wait for a key, or until `*gives_up`, if it is not null. No new ones are let in. The caller has
   // no locks. On a fiber. Suspends.

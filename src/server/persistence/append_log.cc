@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/persistence/append_log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "engine/hops/transaction.h"
@@ -237,13 +242,19 @@ void AppendLog::End() {
   Close();
 }
 
-void AppendLog::Stop(const StreamPlace& place) {
+void AppendLog::Stop(const StreamPlace& place, bool is_locked) {
   ends_ = true;
-  while (is_changing_) helio::this_fiber::SleepForMillis(1);
+  while (is_changing_ || syncs_ > 0) helio::this_fiber::SleepForMillis(1);
   AwaitRewrite();
   if (!is_on()) return;
   bool has_all = is_complete_;
-  WithAllLocked([&] { has_all = Unlink() && has_all; });
+  const auto unlink = [&] { has_all = Unlink() && has_all; };
+  if (is_locked) {
+    const helio::BoundedWait wait(kLogWrite);
+    unlink();
+  } else {
+    WithAllLocked(unlink);
+  }
   Close(has_all ? place : StreamPlace());
 }
 
@@ -693,6 +704,17 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
 
 // --------------------------------------------------------- one process takes over from another
 
+std::string AppendLog::SyncAll(const std::atomic<bool>& gives_up) {
+  auto error = std::make_shared<std::optional<std::string>>();
+  ++syncs_;
+  helio::Fiber("sync log", [this, error] {
+    *error = SyncAll();
+    --syncs_;
+  }).Detach();
+  while (!error->has_value() && !gives_up) helio::this_fiber::SleepForMillis(1);
+  return error->value_or("the disk of the append-only log does not answer");
+}
+
 std::string AppendLog::SyncAll() {
   const helio::BoundedWait wait(kLogWrite);
   if (is_changing_) return std::string(kIsChanging);
@@ -703,6 +725,22 @@ std::string AppendLog::SyncAll() {
   if (auto error = writer_->Sync()) return error.message();
   const bool needs_base = writer_->status().needs_base.load(std::memory_order_relaxed);
   return needs_base ? "the append-only log needs a new base" : "";
+}
+
+std::string AppendLog::WhyNotThere() const {
+  const std::unique_ptr<LogDirectory> directory = NewDirectory(persistence_.directory());
+  const std::string& path = directory->path();
+  struct stat status = {};
+  const bool is_there = stat(path.c_str(), &status) == 0;
+  if (!is_there && errno != ENOENT) return fmt::format("{}: {}", path, strerror(errno));
+  if (is_there && !S_ISDIR(status.st_mode)) {
+    return fmt::format("{}: {}", path, strerror(ENOTDIR));
+  }
+  // If it is not there it will be made.
+  std::string writable = is_there ? path : persistence_.directory();
+  if (writable.empty()) writable = ".";
+  if (faccessat(AT_FDCWD, writable.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return "";
+  return fmt::format("{}: {}", writable, strerror(errno));
 }
 
 std::string AppendLog::FullName() const { return is_on() ? NameOfFiles() : ""; }

@@ -31,8 +31,8 @@ TakeOverHold::TakeOverHold(ServerState* server, Replicas* replicas, AppendLog* l
 
 TakeOverHold::~TakeOverHold() { CHECK(!is_held()) << "neither Undo nor End was called"; }
 
-void TakeOverHold::HoldWrites(bool holds) {
-  WorkerState::HoldWrites(server_, holds);
+void TakeOverHold::HoldCommands(bool holds) {
+  WorkerState::HoldAll(server_, holds);
   replicas_.SetQuiet(holds);
   AwaitOnAll<ShardCare>(server_, [holds](ShardCare& care) {
     care.SetKeepsDue(ShardCare::KeepsDueFor::kTakeOver, holds);
@@ -72,7 +72,7 @@ std::string TakeOverHold::Run(uint64_t client_id) {
       "clients would have to wait for longer than "
       "take_over_pause_ms of the old process: ";
   const auto too_long = [&](std::string_view what) { return std::string(kTooLong).append(what); };
-  HoldWrites(true);
+  HoldCommands(true);
   WorkerState::AwaitLetIn(server_, &ends_);
   if (ends_) return too_long("commands that write do not end");
   lock_ = std::make_unique<Transaction>(server_.shards.get(), nullptr);
@@ -83,7 +83,7 @@ std::string TakeOverHold::Run(uint64_t client_id) {
   const helio::BoundedWait wait(kNewProcess);
   if (std::string error = AwaitAck(client_id); !error.empty()) return error;
   if (ends_) return too_long("the new process has not acknowledged all changes");
-  if (std::string error = log_.SyncAll(); !error.empty()) return error;
+  if (std::string error = log_.SyncAll(ends_); !error.empty()) return error;
   lock_->OutliveFiber();  // until Undo or End, on another one
   return "";
 }
@@ -106,7 +106,7 @@ std::string TakeOverHold::AwaitAck(uint64_t client_id) {
 
 void TakeOverHold::Undo() {
   lock_ = nullptr;
-  HoldWrites(false);
+  HoldCommands(false);
 }
 
 }  // namespace dfly

@@ -2,8 +2,8 @@
 // The old process of a take-over stands still: no command touches a key any more, and the new
 // process, a replica until then, has all that was done.
 //
-//   writes wait at their connections, as for FAILOVER; what was let in ends
-//   all shards are locked; so reads wait, too
+//   all commands wait at their connections, but for those of replicas; writes that were let in end
+//   all shards are locked; so reads that were let in wait, too
 //   the new process acknowledges all of the stream, the log is on the device
 //
 // Then either the server ends (End), or all goes on as if nothing had been (Undo).
@@ -36,12 +36,12 @@ class TakeOverHold {
   void Cancel() { ends_ = true; }
   void Undo();
   // The server ends, and no connection is left: what waits for the locks goes on, for nobody.
-  // Writes go on waiting.
+  // Commands go on waiting.
   void End() { lock_ = nullptr; }
   bool is_held() const { return lock_ != nullptr; }
 
  private:
-  void HoldWrites(bool holds);
+  void HoldCommands(bool holds);
   // Sets ends_ at that time (monotonic), so that nothing waits any longer.
   void Watch(uint64_t end_ns);
   std::string Run(uint64_t client_id);

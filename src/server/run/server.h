@@ -107,7 +107,10 @@ class Server final : public SettingHost {
                                        std::vector<HandedSocket>* listeners, std::string* facts);
   // After StandStill, either: all goes on; or the new process is the server, and Stop follows.
   void GoOn();
+  // The log is closed: the files are the other one's.
   void GiveAway();
+  // What was answered is sent, unless a client does not read it.
+  void CloseClients();
 
   // --- The new process. The same. Start has listened and loaded nothing ---
 
@@ -174,6 +177,7 @@ class Server final : public SettingHost {
   // Makes sure that it can. On proactor 0. Suspends.
   std::string PrepareListeners(std::vector<HandedSocket> handed);
   std::string WhyNot() const;
+  void KeepKeys(bool keeps);
   // On proactor 0. Suspends.
   void AwaitTlsReload();
   // If replicaof says so. On proactor 0.

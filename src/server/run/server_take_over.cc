@@ -8,6 +8,7 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
+#include "server/care/shard_care.h"
 #include "server/clients/listeners.h"
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
@@ -88,9 +89,20 @@ void Server::GoOn() {
 }
 
 void Server::GiveAway() {
+  state_.pool.at(0)->AwaitFiber("give away", [this] {
+    listeners_->GiveAway();
+    // A rewrite would wait for the locks.
+    persistence_->StopRules();
+    persistence_->CancelSave();
+    persistence_->RefuseAll();
+    append_log_->Stop({}, /*is_locked=*/true);
+  });
+}
+
+void Server::CloseClients() {
   constexpr uint64_t kPatienceNanos = 1'000'000'000;
-  state_.pool.at(0)->Await([this] { listeners_->GiveAway(); });
   // What was answered is sent, unless the client does not read it.
+  constexpr uint64_t kTurnNanos = 1'000'000;
   const uint64_t end_ns = helio::MonotonicNanos() + kPatienceNanos;
   std::atomic<bool> is_left{true};
   while (is_left && helio::MonotonicNanos() < end_ns) {
@@ -102,12 +114,21 @@ void Server::GiveAway() {
         is_left = true;
       });
     });
+    if (is_left) helio::Waiter().WaitUntil(helio::MonotonicNanos() + kTurnNanos);
   }
 }
 
 // --------------------------------------------------------------------------- the new process
 
+// What goes before the log is there would be in no log, and back after a restart.
+void Server::KeepKeys(bool keeps) {
+  AwaitOnAll<ShardCare>(state_, [keeps](ShardCare& care) {
+    care.SetKeepsDue(ShardCare::KeepsDueFor::kTakeOver, keeps);
+  });
+}
+
 void Server::FollowProcess(int fd) {
+  KeepKeys(true);
   state_.pool.at(0)->AwaitFiber("follow process", [this, fd] {
     primary_link_->FollowSocket(fd);
     replicas_->EndBeginSync();
@@ -128,6 +149,7 @@ std::string Server::PrepareTakeOver(std::vector<HandedSocket> handed, uint64_t o
   std::string error;
   state_.pool.at(0)->AwaitFiber("prepare take over", [&] {
     error = PrepareListeners(std::move(handed));
+    if (error.empty() && state_.options.log.is_on) error = append_log_->WhyNotThere();
     if (!error.empty()) return;
     stream_->GoOnBehind(epoch);
     primary_link_->Leave();
@@ -144,7 +166,11 @@ std::string Server::PrepareTakeOver(std::vector<HandedSocket> handed, uint64_t o
 
 void Server::TakeOver(uint64_t unsaved_changes, int64_t last_save_s) {
   // Until TakeOverLog: nothing is answered that the log may lose.
-  if (state_.options.log.is_on) WorkerState::HoldWrites(state_, true);
+  if (state_.options.log.is_on) {
+    WorkerState::HoldWrites(state_, true);
+  } else {
+    KeepKeys(false);
+  }
   state_.pool.at(0)->AwaitFiber("take over", [&] {
     persistence_->NoteOfOther(unsaved_changes, last_save_s);
     persistence_->StartRules();
@@ -158,7 +184,9 @@ std::string Server::TakeOverLog(const std::string& name, bool is_clean) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("take over log", [&] {
     error = append_log_->TakeOver({.id = other_id_, .offset = other_offset_}, is_clean, name);
-    if (error.empty()) WorkerState::HoldWrites(state_, false);
+    if (!error.empty()) return;
+    KeepKeys(false);
+    WorkerState::HoldWrites(state_, false);
   });
   return error;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/run/take_over_channel.h"
 
+#include <absl/strings/escaping.h>
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
 #include <fmt/format.h>
+#include <openssl/sha.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -79,6 +82,10 @@ pid_t ProcessOf(const std::string& path, std::string* error) {
     return -1;
   }
   if (S_ISSOCK(status.st_mode)) return ListenerAt(path, error);
+  if (!S_ISREG(status.st_mode)) {  // to open a pipe may wait for ever
+    *error = "it is no unix socket, and no file";
+    return -1;
+  }
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -149,6 +156,14 @@ auto TakeOverChannel::Receive(const std::function<bool()>& gives_up) -> std::opt
 }
 
 void TakeOverChannel::ShutDown() { shutdown(fd_, SHUT_RDWR); }
+
+std::string DigestOf(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const std::string& line : lines) absl::StrAppend(&all, line.size(), ":", line);
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(), digest);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof(digest)});
+}
 
 std::optional<PeerProcess> PeerOf(int fd) {
   ucred peer = {};

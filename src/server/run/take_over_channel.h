@@ -7,15 +7,15 @@
 //
 //   N: take-over 1          O: refused <why>
 //                           O: stream                       with a socket: PSYNC goes there
-//                           O: setting <name> <value>       each; then each user of ACL LIST
-//                           O: user <line>
+//                           O: setting <name> <value>       each
+//                           O: users <digest>               of ACL LIST
 //                           O: told
 //   N: ready                O: refused <why>                N has the data, and follows
 //                           O: listener <name>              each, with its socket
 //                           O: synced <offset> <epoch> <changes> <last save> <log>
 //   N: taken                from here on N is the server, and O never answers a client again
-//                           O: released                     its log is closed
-//   N: done                 O ends
+//                           O: released                     its log is closed; then its clients are
+//   N: done                 O ends                          N has the log
 //
 // `taken` is the point of no return. The kernel decides whether O has got it: O shuts the socket
 // down before it gives up, and reads what has come before that. Then N cannot say it any more.
@@ -28,6 +28,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dfly {
 
@@ -55,6 +56,9 @@ class TakeOverChannel {
  private:
   const int fd_;
 };
+
+// The same in both processes, if the lines are.
+std::string DigestOf(const std::vector<std::string>& lines);
 
 struct PeerProcess {
   pid_t pid = 0;

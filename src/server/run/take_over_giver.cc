@@ -77,10 +77,7 @@ void TakeOverGiver::OnAsked(int fd) {
 void TakeOverGiver::Give(int fd) {
   channel_ = std::make_unique<TakeOverChannel>(fd);
   const std::string why = Talk();
-  if (is_taken_) {
-    LOG(INFO) << "the other process has taken over, this one ends";
-    return on_taken_();  // and is_busy_ stays
-  }
+  if (is_taken_) return;  // and is_busy_ stays
   LOG(WARNING) << "the other process does not take over: " << helio::LogText(why);
   (void)channel_->Send("refused " + why);
   channel_ = nullptr;
@@ -104,6 +101,7 @@ std::string TakeOverGiver::Talk() {
     return "there are no descriptors left";
   }
   client_id_ = server_.AddProcess(ends[0]);
+  const std::string told = Fingerprint();
   const bool is_told = TellFacts(ends[1]);
   close(ends[1]);
   if (!is_told) return "it has ended";
@@ -116,6 +114,10 @@ std::string TakeOverGiver::Talk() {
   std::string text;
   if (std::string why = server_.StandStill(client_id_, left_ns(), &listeners, &text); !why.empty())
     return why;
+  if (Fingerprint() != told) {
+    server_.GoOn();
+    return "settings or users were changed during the take-over: try again";
+  }
   bool is_sent = true;
   for (const HandedSocket& listener : listeners) {
     is_sent = is_sent && channel_->Send("listener " + listener.name, listener.fd);
@@ -128,11 +130,24 @@ std::string TakeOverGiver::Talk() {
     is_taken_ = is_sent && Expect("taken", 0);
   }
   if (is_taken_) {
+    LOG(INFO) << "the other process has taken over, this one ends";
+    on_taken_();  // its patience begins
     server_.GiveAway();
+    (void)channel_->Send("released");
+    server_.CloseClients();
     return "";
   }
   server_.GoOn();
   return is_sent ? "it has ended, or is not ready in time" : "it has ended";
+}
+
+std::string TakeOverGiver::Fingerprint() {
+  constexpr std::string_view kAll = "*";
+  std::vector<std::string> lines = server_.DescribeUsers();
+  for (const auto& [name, value] : server_.config().Get({&kAll, 1})) {
+    lines.push_back(fmt::format("{} {}", name, value));
+  }
+  return DigestOf(lines);
 }
 
 bool TakeOverGiver::TellFacts(int stream) {
@@ -141,14 +156,13 @@ bool TakeOverGiver::TellFacts(int stream) {
   for (const auto& [name, value] : server_.config().Get({&kAll, 1})) {
     if (!channel_->Send(fmt::format("setting {} {}", name, value))) return false;
   }
-  for (const std::string& line : server_.DescribeUsers()) {
-    if (!channel_->Send("user " + line)) return false;
-  }
+  // Not themselves: one of them may be longer than a packet.
+  if (!channel_->Send("users " + DigestOf(server_.DescribeUsers()))) return false;
   return channel_->Send("told");
 }
 
 void TakeOverGiver::Release() {
-  if (!is_taken_ || !channel_->Send("released")) return;
+  if (!is_taken_) return;
   closes_ = false;
   (void)Expect("done", kDoneNanos);
 }

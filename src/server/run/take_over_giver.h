@@ -35,8 +35,8 @@ class TakeOverGiver {
   void Close();
   // Another process is the server now. This one ends, without a snapshot.
   bool is_taken() const { return is_taken_; }
-  // After Server::Stop: the files are the other one's. Waits until that one has told the service
-  // manager who it is, for some seconds at most.
+  // After Server::Stop. Waits until the other process has the log, and has told the service manager
+  // who it is, for some seconds at most.
   void Release();
 
  private:
@@ -47,7 +47,8 @@ class TakeOverGiver {
   // Why it is not taken, or nothing.
   std::string Talk();
   bool TellFacts(int stream);
-  std::string HandOver();
+  // Of all that CONFIG SET and ACL SETUSER can change.
+  std::string Fingerprint();
   bool Expect(std::string_view text, uint64_t patience_ns);
 
   Server& server_;

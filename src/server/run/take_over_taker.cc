@@ -80,7 +80,7 @@ bool TakeOverTaker::ReceiveFacts() {
     if (word == "told") return true;
     if (word == "stream") stream_ = packet->handed;
     if (word == "setting") settings_.insert(SplitName(rest));
-    if (word == "user") users_.push_back(rest);
+    if (word == "users") users_ = rest;
   }
   return false;
 }
@@ -96,7 +96,7 @@ void TakeOverTaker::TellDifferences(Server* server) const {
   LOG_IF(WARNING, !names.empty())
       << "settings that are not as in the old process, which may have got them by CONFIG SET: "
       << absl::StrJoin(names, ", ");
-  LOG_IF(WARNING, server->DescribeUsers() != users_)
+  LOG_IF(WARNING, DigestOf(server->DescribeUsers()) != users_)
       << "the users are not as in the old process, which may have got them by ACL SETUSER";
 }
 
@@ -147,26 +147,26 @@ std::string TakeOverTaker::Run(Server* server) {
   return "";
 }
 
-void TakeOverTaker::Finish(Server* server) {
-  (void)channel_->Send("done");
+void TakeOverTaker::Finish(Server* server, const std::function<void()>& tell_manager) {
   end_ns_ = helio::MonotonicNanos() + kReleaseNanos;
   const auto packet = channel_->Receive([this] { return gives_up(); });
   const bool is_clean = packet && packet->text == "released";
-  channel_ = nullptr;
   LOG_IF(WARNING, !is_clean) << "the old process has ended without a word";
-  if (!options_.log.is_on) {
-    LOG_IF(WARNING, !log_name_.empty())
-        << "the old process had an append-only log, and this one has none";
-    return;
-  }
-  while (true) {
-    const std::string error = server->TakeOverLog(log_name_, is_clean);
-    if (error.empty()) return;
+  const bool has_log = options_.log.is_on;
+  LOG_IF(WARNING, !has_log && !log_name_.empty())
+      << "the old process had an append-only log, and this one has none";
+  std::string error;
+  if (has_log) error = server->TakeOverLog(log_name_, is_clean);
+  tell_manager();
+  (void)channel_->Send("done");
+  channel_ = nullptr;
+  while (!error.empty()) {
     LOG(ERROR) << "clients that write wait for the append-only log: " << helio::LogText(error);
     for (uint64_t waited = 0; waited < kLogRetryNanos; waited += kTurnNanos) {
       if (is_to_end_()) return;
       SleepFor(kTurnNanos);
     }
+    error = server->TakeOverLog(log_name_, is_clean);
   }
 }
 

@@ -31,9 +31,9 @@ class TakeOverTaker {
   // Until the other process is to end: now this one is the server, and accepts clients. After an
   // error the other one goes on as before.
   [[nodiscard]] std::string Run(Server* server);
-  // What comes behind that: the other process ends, and this one has its log. Before it, the
-  // service manager is to know this process.
-  void Finish(Server* server);
+  // What comes behind that: this process has the log of the other one, which then ends, once
+  // `tell_manager` has returned: the service manager knows this process.
+  void Finish(Server* server, const std::function<void()>& tell_manager);
 
  private:
   bool gives_up() const;
@@ -53,7 +53,7 @@ class TakeOverTaker {
   std::string error_;
   int stream_ = -1;
   std::map<std::string, std::string> settings_;
-  std::vector<std::string> users_;
+  std::string users_;  // a digest
   std::vector<HandedSocket> listeners_;
   // What "synced" says.
   uint64_t offset_ = 0;
