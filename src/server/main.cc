@@ -37,6 +37,8 @@
 #include "server/persistence/persistence.h"
 #include "server/recover_log.h"
 #include "server/run/server.h"
+#include "server/run/take_over_giver.h"
+#include "server/run/take_over_taker.h"
 #include "server/settings/flag_help.h"
 #include "server/settings/rows.h"
 
@@ -45,6 +47,7 @@ namespace {
 constexpr unsigned kLastPatienceSeconds = 5;
 
 bool logs_json = false;
+std::string pid_file;  // goes at the end; empty: there is none
 
 int Fail(const std::string& error) {
   if (logs_json) {
@@ -66,7 +69,7 @@ constexpr std::string_view kThreadHasStopped = "a thread has stopped, ends witho
 // What hangs is given up: the process ends. The pid file goes as at any end.
 [[noreturn]] void GiveUp(dfly::Server* server, std::string_view what) {
   LOG(ERROR) << what << ": " << server->DescribeHang();
-  if (!server->state().options.pid_file.empty()) unlink(server->state().options.pid_file.c_str());
+  if (!pid_file.empty()) unlink(pid_file.c_str());
   google::FlushLogFiles(google::GLOG_INFO);
   _exit(1);
 }
@@ -97,6 +100,18 @@ class StopGuard {
   bool is_over_ = false;  // guarded by mutex_
   std::thread thread_;
 };
+
+// SIGINT or SIGTERM has come, and is to come again: who asks does not act on it.
+bool IsToEnd() {
+  constexpr timespec kAtOnce = {};
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGINT, SIGTERM}) sigaddset(&signals, number);
+  const int number = WaitForSignal(signals, &kAtOnce);
+  if (number == 0) return false;
+  kill(getpid(), number);
+  return true;
+}
 
 // Blocked here and so in all threads that are made later: the main thread waits for them.
 sigset_t BlockSignals() {
@@ -235,6 +250,13 @@ class Stopping {
     if (waited_ns_ < patience_ns) return;
     GiveUp(server_, "the last snapshot does not get its locks, ends without one");
   }
+  // The server ends without a snapshot.
+  void GiveUpSave() {
+    if (!is_under_way()) return;
+    server_->AbortStop();
+    thread_->join();
+    thread_.reset();
+  }
   // Once it is over: why the server goes on, or an empty text.
   std::optional<std::string> TakeResult() {
     if (!thread_ || !is_done_) return std::nullopt;
@@ -283,7 +305,9 @@ int main(int argc, char** argv) {
   if (!dfly::FlagText("healthcheck").empty()) return CheckHealth();
   if (dfly::IsRecoveryWanted()) return Recover();
   EnterDirectory();
-  if (dfly::FlagText("daemonize") == "true") error = dfly::Daemonize();
+  if (dfly::FlagText("daemonize") == "true") {
+    error = dfly::Daemonize(!dfly::FlagText("take_over").empty());
+  }
   if (error.empty()) error = BeginLog(argv[0]);
   if (!error.empty()) return Fail(error);
   const sigset_t signals = BlockSignals();
@@ -294,21 +318,45 @@ int main(int argc, char** argv) {
   if (!error.empty()) return Fail(error);
   options.config_file = arguments.config_file;
   options.request_stop = [] { kill(getpid(), SIGTERM); };
+  pid_file = options.pid_file;
   LogArguments(options, arguments);
 
+  const bool takes_over = !options.take_over.empty();
+  dfly::TakeOverTaker taker(options, [] { return IsToEnd(); });
+  if (takes_over) error = taker.Connect();
+  if (!error.empty()) return Fail("--take_over: " + error);
+
   dfly::Server server(options, dfly::AllParts());
+  dfly::TakeOverGiver giver(&server, [] { kill(getpid(), SIGCONT); });  // the main thread looks
   error = server.Start();
   if (!error.empty()) return Fail(error);
   LogEngine(options, &server);
-  dfly::NotifyServiceManager("STATUS=loading");
+  if (takes_over) {
+    error = taker.Run(&server);
+    if (!error.empty()) {
+      server.Stop();
+      return Fail("--take_over: " + error);
+    }
+    LOG(INFO) << "has taken over";
+    dfly::NotifyServiceManager(fmt::format("MAINPID={}\nREADY=1\nSTATUS=serving", getpid()));
+    taker.Finish(&server, [] {
+      dfly::AwaitServiceManager();  // it must not hear of the other one's end before
+      dfly::EndAwaited();
+    });
+  } else {
+    dfly::NotifyServiceManager("STATUS=loading");
+  }
+  giver.Open();
   std::atomic<bool> is_loaded{false};
   std::string load_error;  // set before is_loaded
   const uint64_t begin_ns = helio::MonotonicNanos();
-  server.Load([&](std::string why) {
-    load_error = std::move(why);
-    is_loaded = true;
-    kill(getpid(), SIGCONT);  // the main thread looks
-  });
+  if (!takes_over) {
+    server.Load([&](std::string why) {
+      load_error = std::move(why);
+      is_loaded = true;
+      kill(getpid(), SIGCONT);  // the main thread looks
+    });
+  }
   bool was_loaded = false;
   bool is_asked_again = false;
   Stopping stopping(&server);
@@ -322,11 +370,13 @@ int main(int argc, char** argv) {
     const timespec kTick = {.tv_sec = 0, .tv_nsec = 100'000'000};
     const int signal_number = WaitForSignal(signals, stopping.is_under_way() ? &kTick : nullptr);
     stopping.Look();
+    if (giver.is_taken()) break;
     if (signal_number == 0) continue;
     if (!was_loaded && is_loaded) {
       was_loaded = true;
       if (!load_error.empty()) {
         LOG(ERROR) << "cannot load the snapshot: " << helio::LogText(load_error);
+        giver.Close();
         server.Stop();
         return Fail(
             fmt::format("cannot load the snapshot, and starts with nothing else: {}", load_error));
@@ -358,17 +408,24 @@ int main(int argc, char** argv) {
     is_asked_again = true;  // perhaps by SHUTDOWN, just behind a save that has failed
     if (signal_number == SIGINT) EndNow(&server);
   }
+  if (giver.is_taken()) {
+    stopping.GiveUpSave();
+    pid_file.clear();  // it is the other process' now
+  }
   if (server.hangs()) GiveUp(&server, kThreadHasStopped);
   {
     const StopGuard guard(&server);
+    giver.Close();
+    if (giver.is_taken()) pid_file.clear();  // only now, with the signal on its way
     server.Stop();
   }
+  giver.Release();
   constexpr uint64_t kAuditEndMillis = 5000;
   if (auto& audit = server.state().audit; audit != nullptr && !audit->EndWithin(kAuditEndMillis)) {
     LOG(ERROR) << "--audit_log: a write does not end, its last lines are lost";
     std::ignore = audit.release();  // its thread goes with the process
   }
-  if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
+  if (!pid_file.empty()) unlink(pid_file.c_str());
   LOG(INFO) << "dragonfly is now ready to exit, bye bye...";
   return 0;
 }

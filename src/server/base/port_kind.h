@@ -8,6 +8,7 @@ struct PortKind {
   bool is_tls = false;
   bool is_admin = false;
   bool is_memcached = false;
+  bool is_process = false;  // no port's: the process that takes over is at the other end
   bool operator==(const PortKind&) const = default;
 };
 

@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "helio/base/logging.h"
 #include "helio/base/sanitizers.h"
@@ -24,6 +26,8 @@ namespace {
 constexpr size_t kThreadsMax = 1024;
 
 RecentCommands recent_of_threads[kThreadsMax];
+
+int awaited = -1;  // EndAwaited writes there
 
 // --- Only what a signal handler may call ---
 
@@ -133,16 +137,46 @@ std::string_view NameOfSignal(int number) {
 
 }  // namespace
 
-std::string Daemonize() {
+std::string Daemonize(bool awaits) {
+  int ends[2] = {-1, -1};
+  if (awaits && pipe2(ends, O_CLOEXEC) != 0) {
+    return fmt::format("cannot make a pipe: {}", strerror(errno));
+  }
   const pid_t child = fork();
   if (child < 0) return fmt::format("cannot fork: {}", strerror(errno));
-  if (child > 0) _exit(0);
+  if (child > 0 && !awaits) _exit(0);
+  if (child > 0) {
+    close(ends[1]);
+    char sign = 0;
+    ssize_t size = -1;
+    do size = read(ends[0], &sign, 1);
+    while (size < 0 && errno == EINTR);
+    _exit(size == 1 ? 0 : 1);
+  }
+  if (awaits) close(ends[0]);
+  awaited = ends[1];
   setsid();
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return fmt::format("cannot open /dev/null: {}", strerror(errno));
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const bool stays = awaits && fd != STDIN_FILENO && isatty(fd) == 0 && fcntl(fd, F_GETFD) >= 0;
+    if (!stays) dup2(null, fd);
+  }
   close(null);
   return "";
+}
+
+void EndAwaited() {
+  if (awaited < 0) return;
+  // Whoever reads the caller's pipes waits for their end. Files, and the journal's socket, stay.
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat status = {};
+    if (null >= 0 && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)) dup2(null, fd);
+  }
+  if (null >= 0) close(null);
+  [[maybe_unused]] const ssize_t size = write(awaited, "1", 1);
+  close(std::exchange(awaited, -1));
 }
 
 std::string OpenLogFile(const std::string& path) {
@@ -166,6 +200,11 @@ bool SetLogLevel(std::string_view level) {
 }
 
 void NotifyServiceManager(const std::string& state) { sd_notify(0, state.c_str()); }
+
+void AwaitServiceManager() {
+  constexpr uint64_t kPatienceMicros = 3'000'000;
+  sd_notify_barrier(0, kPatienceMicros);
+}
 
 RecentCommands* RegisterThreadForCrashes(uint32_t index) {
 #if !defined(HELIO_ASAN) && !defined(HELIO_TSAN)

@@ -12,8 +12,11 @@
 namespace dfly {
 
 // Goes on in a process of its own, without a terminal; the calling one ends. Before there are
-// threads. Empty, or why not.
-[[nodiscard]] std::string Daemonize();
+// threads. `awaits`: the calling one ends only when this one has called EndAwaited, or ends, which
+// is a failure; and what is no terminal of stdout and stderr stays. Empty, or why not.
+[[nodiscard]] std::string Daemonize(bool awaits = false);
+// Once.
+void EndAwaited();
 
 // From now on stderr, and with it the log, goes to the end of this file. Empty, or why not.
 // Thread: any.
@@ -24,6 +27,8 @@ bool SetLogLevel(std::string_view level);
 
 // Tells systemd, if it has asked for it (Type=notify): "READY=1", "STOPPING=1", "STATUS=...".
 void NotifyServiceManager(const std::string& state);
+// Until it has read all that it was told, for some seconds at most.
+void AwaitServiceManager();
 
 // The names of the commands that a thread has run last, for the report of a crash. Written by its
 // thread, which pays one store for each; read by whatever thread crashes.

@@ -93,6 +93,9 @@ size_t ShardCare::ShareOf(const Shard& shard, int64_t bytes) {
 
 Evictor::Progress ShardCare::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
                                        const SparedKeys& spared) {
+  // What goes now is in no stream, and would be back after a restart.
+  const auto take_over = static_cast<uint8_t>(KeepsDueFor::kTakeOver);
+  if ((keeps_due_ & take_over) != 0) return {.end = Evictor::End::kBarren};
   // What is evicted and was not saved yet goes on living there. Writers wait when that is too much,
   // or are refused if there is no limit; else all keys would go for no room.
   const uint64_t limit = server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
@@ -299,6 +302,7 @@ void ShardCare::SetKeepsDue(KeepsDueFor why, bool does) {
   const bool keeps = keeps_due_ != 0;
   worker_.ForEachShard([keeps](Shard& shard) { shard.set_keeps_due(keeps); });
   UpdateActiveExpiry();
+  if (why == KeepsDueFor::kTakeOver && !does) WakeEviction();
 }
 
 void ShardCare::UpdateActiveExpiry() {

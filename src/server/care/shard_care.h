@@ -62,8 +62,14 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
   void SetActiveExpiry(bool is_on);
   // While one of these holds, what is due stays, also if somebody asks for it: nobody sees it, and
-  // the stream of effects does not tell of it.
-  enum class KeepsDueFor : uint8_t { kReplica = 1, kStop = 2, kFailover = 4, kPause = 8 };
+  // the stream of effects does not tell of it. With kTakeOver nothing is evicted, either.
+  enum class KeepsDueFor : uint8_t {
+    kReplica = 1,
+    kStop = 2,
+    kFailover = 4,
+    kPause = 8,
+    kTakeOver = 16
+  };
   void SetKeepsDue(KeepsDueFor why, bool does);
   // Somebody listens to "expired".
   void SetPreciseExpiry(bool is_on);

@@ -2,11 +2,15 @@
 #include "server/clients/listeners.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
@@ -26,6 +30,13 @@ bool IsName(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), &ignored) != 1;
 }
 
+// As the other process has it. What connections there are is each one's own matter.
+std::string NameOf(const Listeners::Place& place) {
+  return fmt::format("tcp {} {}", place.port, place.address);
+}
+
+std::string NameOfUnix(const std::string& path) { return "unix " + path; }
+
 }  // namespace
 
 Listeners::Listeners(helio::Proactor* proactor, int backlog, AcceptFn on_accept)
@@ -36,6 +47,7 @@ Listeners::~Listeners() { CHECK(open_.empty() && unix_ == nullptr); }
 std::string Listeners::Change(const std::vector<Place>& places) {
   std::lock_guard lock(mutex_);
   if (is_closed_) return "while it stops";
+  if (is_resting_) return "while another process takes over";
   std::vector<Place> before;
   for (const Open& open : open_) before.push_back(open.place);
   CloseAllBut(places);
@@ -54,9 +66,7 @@ std::string Listeners::OpenMissing(const std::vector<Place>& places) {
     std::string why;
     const int fd = Listen(place, &why);
     if (fd >= 0) {
-      open_.push_back({place, helio::Listener::Open(proactor_, fd, [this, place](int accepted) {
-                         on_accept_(accepted, place.kind);
-                       })});
+      OpenAt(place, fd);
     } else if (MayBeMissing(place)) {
       LOG(WARNING) << "not listening on " << helio::LogText(why);
     } else {
@@ -77,7 +87,20 @@ std::string Listeners::OpenMissing(const std::vector<Place>& places) {
   return error;
 }
 
+void Listeners::OpenAt(const Place& place, int fd) {
+  listen(fd, backlog_);  // one that was handed has the other process' backlog
+  open_.push_back({place, helio::Listener::Open(proactor_, fd, [this, place](int accepted) {
+                     on_accept_(accepted, place.kind);
+                   })});
+}
+
+void Listeners::OpenUnixAt(int fd) {
+  listen(fd, backlog_);  // and whoever asks who listens there is told of this process
+  unix_ = helio::Listener::Open(proactor_, fd, [this](int accepted) { on_accept_(accepted, {}); });
+}
+
 int Listeners::Listen(const Place& place, std::string* error) {
+  if (const int handed = TakeHanded(NameOf(place)); handed >= 0) return handed;
   const std::string host = place.address.substr(MayBeMissing(place) ? 1 : 0);
   int fd = -1;
   const auto listen = [&] { fd = helio::ListenTcp(host, place.port, backlog_, error); };
@@ -104,10 +127,11 @@ bool Listeners::IsOpen(const Place& place) const {
 
 std::string Listeners::OpenUnix(const std::string& path, uint32_t mode) {
   std::string error;
-  const int fd = helio::ListenUnix(path, mode, backlog_, &error);
+  int fd = TakeHanded(NameOfUnix(path));
+  if (fd < 0) fd = helio::ListenUnix(path, mode, backlog_, &error);
   if (fd < 0) return error;
   unix_path_ = path;
-  unix_ = helio::Listener::Open(proactor_, fd, [this](int accepted) { on_accept_(accepted, {}); });
+  OpenUnixAt(fd);
   return "";
 }
 
@@ -137,11 +161,82 @@ std::vector<std::string> Listeners::Describe() const {
 void Listeners::Close() {
   std::lock_guard lock(mutex_);
   is_closed_ = true;
+  for (const HandedSocket& handed : std::exchange(handed_, {})) close(handed.fd);
+  if (std::exchange(is_resting_, false)) open_.clear();
   CloseAllBut({});
-  if (unix_ == nullptr) return;
-  unix_->Close();
+  if (unix_ != nullptr) unix_->Close();
   unix_.reset();
-  unlink(unix_path_.c_str());
+  if (!unix_path_.empty() && !is_given_away_) unlink(unix_path_.c_str());
+}
+
+// ------------------------------------------------------- one process takes over from another
+
+std::vector<HandedSocket> Listeners::Rest() {
+  std::lock_guard lock(mutex_);
+  if (is_closed_ || is_resting_) return {};
+  // One descriptor of each stays open, so the kernel goes on to take connections.
+  const auto keep = [this](std::string name, const helio::Listener& listener) {
+    handed_.push_back({std::move(name), fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0)});
+    return handed_.back().fd >= 0;
+  };
+  bool has_all = true;
+  for (const Open& open : open_) has_all = keep(NameOf(open.place), *open.listener) && has_all;
+  if (unix_ != nullptr) has_all = keep(NameOfUnix(unix_path_), *unix_) && has_all;
+  if (!has_all) {
+    for (const HandedSocket& handed : std::exchange(handed_, {})) close(handed.fd);
+    return {};
+  }
+  is_resting_ = true;
+  for (Open& open : open_) {
+    open.listener->Close();
+    open.listener.reset();
+  }
+  if (unix_ != nullptr) unix_->Close();
+  unix_.reset();
+  return handed_;
+}
+
+void Listeners::GoOn() {
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(is_resting_, false)) return;
+  for (const Open& open : std::exchange(open_, {})) {
+    OpenAt(open.place, TakeHanded(NameOf(open.place)));
+  }
+  if (!unix_path_.empty()) OpenUnixAt(TakeHanded(NameOfUnix(unix_path_)));
+}
+
+int Listeners::TakeHanded(const std::string& name) {
+  const auto it = std::find_if(handed_.begin(), handed_.end(),
+                               [&](const HandedSocket& handed) { return handed.name == name; });
+  if (it == handed_.end()) return -1;
+  const int fd = it->fd;
+  handed_.erase(it);
+  return fd;
+}
+
+std::string Listeners::Prepare(const std::vector<Place>& places, const std::string& unix_path,
+                               uint32_t unix_mode, std::vector<HandedSocket> handed) {
+  std::lock_guard lock(mutex_);
+  handed_ = std::move(handed);
+  std::vector<HandedSocket> wanted;
+  std::string error;
+  for (const Place& place : places) {
+    std::string why;
+    const int fd = Listen(place, &why);
+    if (fd >= 0) {
+      wanted.push_back({NameOf(place), fd});
+    } else if (!MayBeMissing(place)) {
+      error = why;
+    }
+  }
+  if (!unix_path.empty()) {
+    int fd = TakeHanded(NameOfUnix(unix_path));
+    if (fd >= 0 && unix_mode != 0) (void)chmod(unix_path.c_str(), unix_mode);
+    if (fd < 0 && error.empty()) fd = helio::ListenUnix(unix_path, unix_mode, backlog_, &error);
+    if (fd >= 0) wanted.push_back({NameOfUnix(unix_path), fd});
+  }
+  for (const HandedSocket& other : std::exchange(handed_, std::move(wanted))) close(other.fd);
+  return error;
 }
 
 }  // namespace dfly

@@ -12,6 +12,7 @@
 #include "helio/net/listener.h"
 #include "server/base/port_kind.h"
 #include "server/base/waits.h"
+#include "server/clients/handed_socket.h"
 
 namespace dfly {
 
@@ -44,6 +45,21 @@ class Listeners {
   // All of them, for good. Before the destruction.
   void Close();
 
+  // --- One process takes over from another ---
+
+  // Accepts nobody until GoOn. Who connects meanwhile waits in the kernel, for this process or the
+  // other one. Descriptors of the sockets, which stay this object's; none: there are too few, and
+  // all goes on.
+  std::vector<HandedSocket> Rest();
+  void GoOn();
+  // From here on they are the other process': Close removes no file.
+  void GiveAway() { is_given_away_ = true; }
+  // Makes sure of `places`, and of a unix socket if the path is not empty: takes what was handed,
+  // and listens where nothing was; what else was handed is closed. Change and OpenUnix of the same
+  // then accept there. An error, or nothing.
+  [[nodiscard]] std::string Prepare(const std::vector<Place>& places, const std::string& unix_path,
+                                    uint32_t unix_mode, std::vector<HandedSocket> handed);
+
  private:
   struct Open {
     Place place;
@@ -53,6 +69,10 @@ class Listeners {
   // What of `places` is not open. An error leaves nothing open of it.
   std::string OpenMissing(const std::vector<Place>& places);
   int Listen(const Place& place, std::string* error);
+  void OpenAt(const Place& place, int fd);
+  void OpenUnixAt(int fd);
+  // Of what was handed, or prepared. -1: there is none.
+  int TakeHanded(const std::string& name);
   void CloseAllBut(const std::vector<Place>& places);
   bool IsOpen(const Place& place) const;
 
@@ -64,6 +84,9 @@ class Listeners {
   std::vector<Open> open_;  // of TCP
   std::unique_ptr<helio::Listener> unix_;
   std::string unix_path_;
+  std::vector<HandedSocket> handed_;  // that nobody accepts at
+  bool is_resting_ = false;  // and then these are its own: open_ has places without listeners
+  bool is_given_away_ = false;
 };
 
 }  // namespace dfly

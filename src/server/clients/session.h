@@ -49,6 +49,7 @@ struct SessionUser {
   uint64_t unauthenticated_since_ns = 0;
   bool is_admin = false;           // came to the admin port
   bool needs_no_password = false;  // as there is none on that
+  bool is_process = false;         // no user, but the process that takes over: may do everything
 };
 
 // What a Sentinel has published last about itself and the primary.

@@ -59,15 +59,26 @@ void WorkerState::HoldWrites(ServerState& server, bool holds) {
   }
 }
 
-void WorkerState::AwaitLetIn(ServerState& server) {
+void WorkerState::HoldAll(ServerState& server, bool holds) {
+  if (holds) {
+    server.settings.write_holds.fetch_or(Settings::kHoldsAll);
+  } else {
+    server.settings.write_holds.fetch_and(~Settings::kHoldsAll);
+    ReleaseHeldOnAll(server);  // whoever has to wait for something else is held again
+  }
+}
+
+void WorkerState::AwaitLetIn(ServerState& server, const std::atomic<bool>* gives_up) {
   for (uint32_t i = 0; i < server.pool.size(); ++i) {
-    server.pool.at(i)->AwaitFiber("let in", [] {
+    server.pool.at(i)->AwaitFiber("let in", [gives_up] {
       WorkerState& worker = Here();
       helio::this_fiber::SleepForMillis(1);  // what is noted in this iteration gets into batches
       LetIn mark;
       mark.is_mark = true;
       worker.let_in.PushBack(&mark);
-      while (worker.HasLetInBefore(mark)) helio::this_fiber::SleepForMillis(1);
+      while (worker.HasLetInBefore(mark) && !(gives_up != nullptr && *gives_up)) {
+        helio::this_fiber::SleepForMillis(1);
+      }
     });
   }
 }

@@ -2,6 +2,7 @@
 // What the parts of the server on one thread share: its connections, its shards, its numbers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -81,9 +82,12 @@ class WorkerState : public PerThread<WorkerState> {
   // A disk is behind with what its writer keeps in memory, or (false) is not any more. Meanwhile
   // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
   static void HoldWrites(ServerState& server, bool holds);
+  // The same for all commands, but for those of replicas and of the process that takes over.
+  static void HoldAll(ServerState& server, bool holds);
   // Until the commands that may write, and were let in before this, are over, but for those that
-  // wait for a key. No new ones are let in. The caller has no locks. On a fiber. Suspends.
-  static void AwaitLetIn(ServerState& server);
+  // wait for a key, or until `*gives_up`, if it is not null. No new ones are let in. The caller has
+  // no locks. On a fiber. Suspends.
+  static void AwaitLetIn(ServerState& server, const std::atomic<bool>* gives_up = nullptr);
   // Frees the session if its connection, its coordinator and its changes of subscriptions have
   // ended.
   void Forget(Session* session);

@@ -75,6 +75,7 @@ void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply
     return reply.Error("NOMASTERLINK Can't SYNC while not connected with my master");
   }
   replica->offer = OfferOf(session);
+  replica->is_process = session.user.is_process;
   if (!replica->offer.wants_keys && !replica->offer.has_eof) {
     return reply.Error("ERR Filtered replica requires EOF capability");
   }

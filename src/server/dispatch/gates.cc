@@ -96,6 +96,10 @@ bool Gates::MayWrite(const Command& command, Args args, const Session& session) 
   return command.MayWrite(scripts_.FlagsOf(command, args));
 }
 
+bool Gates::IsOfClient(const Command& command, const Session& session) {
+  return !session.user.is_process && command.name != "replconf";
+}
+
 bool Gates::ConcernsPause(const Command& command, Args args, const Session& session) {
   if (paused_until_ms_ != 0 && !pause_writes_only_) return true;
   return (FlagsOf(command, args, session) & (kWrite | kMayReplicate)) != 0;

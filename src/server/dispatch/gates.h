@@ -54,12 +54,18 @@ class Gates : public PerThread<Gates> {
   bool IsPaused(const Command& command, Args args, const Session& session) {
     return is_paused() && ConcernsPause(command, args, session);
   }
+  // By Settings::write_holds, which is not 0.
+  bool IsHeld(uint32_t holds, const Command& command, Args args, const Session& session) {
+    const bool holds_all = (holds & Settings::kHoldsAll) != 0;
+    return (holds_all && IsOfClient(command, session)) || MayWrite(command, args, session);
+  }
   // It may change keys.
   bool MayWrite(const Command& command, Args args, const Session& session);
 
  private:
   // ScriptFinder's; EXEC has those of what is queued.
   uint32_t FlagsOf(const Command& command, Args args, const Session& session);
+  static bool IsOfClient(const Command& command, const Session& session);
   bool ConcernsPause(const Command& command, Args args, const Session& session);
   void EndPause();
 

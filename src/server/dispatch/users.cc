@@ -88,10 +88,18 @@ void Users::BecomeDefault(Session& session) {
   if (!session.user.is_authenticated && !is_watched) WatchUnauthenticated(session);
 }
 
+void Users::BecomeProcess(Session& session) {
+  session.user.is_process = true;
+  session.user.name = "(take-over)";
+  session.user.acl = nullptr;
+  session.user.is_authenticated = true;
+  session.connection.SetAuthenticated(true);
+}
+
 void Users::OnChanged() {
   default_user_ = server_.acl->default_user();
   worker_.ForEachSession([this](Session& session) {
-    if (session.primary == nullptr) Refresh(session);
+    if (session.primary == nullptr && !session.user.is_process) Refresh(session);
   });
 }
 

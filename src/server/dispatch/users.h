@@ -30,6 +30,8 @@ class Users : public PerThread<Users> {
   void Become(Session& session, const AclUserRef& user);
   // The default one, who need not log in if it lets in.
   void BecomeDefault(Session& session);
+  // The process that takes over: it may do everything, whoever the users are.
+  void BecomeProcess(Session& session);
   // Some users are others now: looks for those of the sessions in ServerState::acl.
   void OnChanged();
   // Tells all threads so: sessions learn what they may do now, and those whose user is gone end.

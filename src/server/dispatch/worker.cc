@@ -220,9 +220,9 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
   }
-  const bool holds_writes = server_.settings.write_holds.load(std::memory_order_relaxed) != 0;
+  const uint32_t holds = server_.settings.write_holds.load(std::memory_order_relaxed);
   const bool is_paused = !is_of_primary && gates_.IsPaused(command, args, session);
-  const bool is_held = (holds_writes && gates_.MayWrite(command, args, session)) ||
+  const bool is_held = (holds != 0 && gates_.IsHeld(holds, command, args, session)) ||
                        (is_of_primary && gates_.LacksDisk(command, args, session));
   if (is_paused || is_held) [[unlikely]] {
     if (is_held) ++state_.stats.writes_held;

@@ -24,10 +24,14 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   session.is_memcached = kind.is_memcached;
   if (kind.is_memcached) connection.SpeakMemcached();
   session.user.needs_no_password = kind.is_admin && server_.options.admin_nopass;
-  users_.BecomeDefault(session);
+  if (kind.is_process) {
+    users_.BecomeProcess(session);
+  } else {
+    users_.BecomeDefault(session);
+  }
   ++state_.stats.connections_received;
   connection.Start();
-  if (users_.IsRefusedByProtectedMode(session)) {
+  if (!kind.is_process && users_.IsRefusedByProtectedMode(session)) {
     server_.connections.CountRejected();
     // The same in both protocols, but for how errors begin.
     const std::string_view text = std::string_view(kErrProtectedMode).substr(1);

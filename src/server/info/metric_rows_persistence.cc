@@ -69,7 +69,8 @@ constexpr MetricRow kPersistence[] = {
      .prom_help = "Changes of keys since the last one.",
      .value = Of<[](const InfoFacts& f) {
        const uint64_t changes = f.counts.shards.changes;
-       return changes - std::min(changes, f.persistence.changes_at_last_save);
+       return changes - std::min(changes, f.persistence.changes_at_last_save) +
+              f.persistence.unsaved_of_other;
      }>},
     {.info = "rdb_bgsave_in_progress",
      .prom = "snapshot_in_progress",

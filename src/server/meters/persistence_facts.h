@@ -29,6 +29,7 @@ struct PersistenceFacts {
   int64_t current_duration_s = -1;
   uint64_t saves = 0;
   uint64_t changes_at_last_save = 0;
+  uint64_t unsaved_of_other = 0;  // changes, in the process that this one took over from
   uint64_t last_keys = 0;
   uint64_t last_bytes = 0;
   ShardSnapshotStats last_shards;

@@ -250,6 +250,9 @@ struct ServerOptions {
   size_t lua_memory_max = 0;         // bytes of one interpreter
   uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
   std::string pid_file;              // for CONFIG GET; main writes it
+  std::string take_over;             // a pid file or unix socket; empty: it takes over from nobody
+  uint64_t take_over_timeout_s = 0;  // for all of it, of the new process
+  uint64_t take_over_pause_ms = 0;   // that clients wait at most, of the old process
   std::string config_file;           // absolute; for CONFIG REWRITE. Empty: none
   std::string log_file;              // for CONFIG GET
   std::string log_level;

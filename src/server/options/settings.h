@@ -34,6 +34,7 @@ struct Settings {
   // How many have more in memory than their disk takes: shards of a snapshot, and the log. While it
   // is not 0 commands that write wait at their connections; see WorkerState::HoldWrites.
   std::atomic<uint32_t> write_holds{0};
+  static constexpr uint32_t kHoldsAll = 1U << 31;  // in it: all other commands wait, too
   // replica-ignore-disk-write-errors: what the primary sends does not wait for a disk that fails.
   std::atomic<bool> ignores_disk_errors{false};
   std::atomic<uint64_t> backlog_bytes{0};  // repl-backlog-size

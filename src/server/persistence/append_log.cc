@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/persistence/append_log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "engine/hops/transaction.h"
@@ -18,6 +25,7 @@
 #include "server/persistence/log_applier.h"
 #include "server/persistence/persistence.h"
 #include "storage/log/log_loader.h"
+#include "storage/log/log_reader.h"
 
 namespace dfly {
 
@@ -114,6 +122,7 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
 
 void AppendLog::Link() {
   stream_.AttachLog(&watch_, PaceOf(options_.policy));
+  writer_->NoteKnown(stream_.journal()->open_epoch() - 1);
   is_linked_ = true;
 }
 
@@ -233,13 +242,19 @@ void AppendLog::End() {
   Close();
 }
 
-void AppendLog::Stop(const StreamPlace& place) {
+void AppendLog::Stop(const StreamPlace& place, bool is_locked) {
   ends_ = true;
-  while (is_changing_) helio::this_fiber::SleepForMillis(1);
+  while (is_changing_ || syncs_ > 0) helio::this_fiber::SleepForMillis(1);
   AwaitRewrite();
   if (!is_on()) return;
   bool has_all = is_complete_;
-  WithAllLocked([&] { has_all = Unlink() && has_all; });
+  const auto unlink = [&] { has_all = Unlink() && has_all; };
+  if (is_locked) {
+    const helio::BoundedWait wait(kLogWrite);
+    unlink();
+  } else {
+    WithAllLocked(unlink);
+  }
   Close(has_all ? place : StreamPlace());
 }
 
@@ -685,6 +700,94 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   if (!error.empty()) EndProcess(server_.options, error);
   if (was_linked) Link();
   return "";
+}
+
+// --------------------------------------------------------- one process takes over from another
+
+std::string AppendLog::SyncAll(const std::atomic<bool>& gives_up) {
+  auto error = std::make_shared<std::optional<std::string>>();
+  ++syncs_;
+  helio::Fiber("sync log", [this, error] {
+    *error = SyncAll();
+    --syncs_;
+  }).Detach();
+  while (!error->has_value() && !gives_up) helio::this_fiber::SleepForMillis(1);
+  return error->value_or("the disk of the append-only log does not answer");
+}
+
+std::string AppendLog::SyncAll() {
+  const helio::BoundedWait wait(kLogWrite);
+  if (is_changing_) return std::string(kIsChanging);
+  if (!is_on()) return "";
+  if (!is_complete_) return "the append-only log has no base yet";
+  if (!writer_->status().is_ok()) return std::string(kFails);
+  if (!stream_.journal()->Flush()) return "the append-only log was stopped";
+  if (auto error = writer_->Sync()) return error.message();
+  const bool needs_base = writer_->status().needs_base.load(std::memory_order_relaxed);
+  return needs_base ? "the append-only log needs a new base" : "";
+}
+
+std::string AppendLog::WhyNotThere() const {
+  const std::unique_ptr<LogDirectory> directory = NewDirectory(persistence_.directory());
+  const std::string& path = directory->path();
+  struct stat status = {};
+  const bool is_there = stat(path.c_str(), &status) == 0;
+  if (!is_there && errno != ENOENT) return fmt::format("{}: {}", path, strerror(errno));
+  if (is_there && !S_ISDIR(status.st_mode)) {
+    return fmt::format("{}: {}", path, strerror(ENOTDIR));
+  }
+  // If it is not there it will be made.
+  std::string writable = is_there ? path : persistence_.directory();
+  if (writable.empty()) writable = ".";
+  if (faccessat(AT_FDCWD, writable.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return "";
+  return fmt::format("{}: {}", writable, strerror(errno));
+}
+
+std::string AppendLog::FullName() const { return is_on() ? NameOfFiles() : ""; }
+
+std::string AppendLog::NameOfFiles() const {
+  char path[PATH_MAX];
+  if (realpath(directory_->path().c_str(), path) == nullptr) return "";
+  return fmt::format("{}/{}", path, options_.file_name);
+}
+
+std::string AppendLog::TakeOver(const StreamPlace& place, bool is_clean, const std::string& name) {
+  if (is_on()) return "";
+  if (!AwaitChange()) return std::string(kIsChanging);
+  std::string error;
+  Change([&] {
+    directory_ = NewDirectory(persistence_.directory());
+    error = directory_->Open();
+    if (error.empty()) {
+      const bool is_same = name == NameOfFiles() && !directory_->is_new();
+      error = is_same ? ContinueOther(place, is_clean) : BeginHere();
+    }
+    if (!error.empty()) directory_ = nullptr;
+  });
+  return error;
+}
+
+std::string AppendLog::ContinueOther(const StreamPlace& place, bool is_clean) {
+  LogWriter::Start start{.stream_offset = place.offset, .stream_id = place.id};
+  const Manifest& manifest = directory_->manifest();
+  if (!manifest.incrementals.empty()) {
+    const std::string path = directory_->Path(manifest.incrementals.back().name);
+    std::unique_ptr<InputFile> file;
+    if (auto error = files().Open(path, &file)) {
+      return fmt::format("{}: {}", path, error.message());
+    }
+    start.file_size = file->size();
+    if (!is_clean) {
+      LogReader reader(std::move(file));
+      auto item = LogReader::Item::kTimestamp;
+      while (item != LogReader::Item::kEnd && item != LogReader::Item::kTorn) {
+        item = reader.Next();
+        if (item == LogReader::Item::kDamaged) return fmt::format("{}: {}", path, reader.error());
+      }
+      start.file_size = reader.whole_size();
+    }
+  }
+  return Continue(start, 1);
 }
 
 std::string AppendLog::BeginAnew(const std::function<void()>& change) {

@@ -65,8 +65,9 @@ class AppendLog {
   [[nodiscard]] std::string Load(LoadProgress* progress);
 
   // The end of the server. `place`: of a replica, whose data is that of a stream up to there; a
-  // start finds it again. An empty id: none. REQUIRES: it serves nobody any more. Suspends.
-  void Stop(const StreamPlace& place);
+  // start finds it again. An empty id: none. `is_locked`: the caller has all shards locked, else
+  // no locks. REQUIRES: it serves nobody any more. Suspends.
+  void Stop(const StreamPlace& place, bool is_locked = false);
 
   // --- Settings. An error, or nothing. What needs locks is done in the background: the client may
   // be an EXEC, which has some ---
@@ -97,6 +98,26 @@ class AppendLog {
   // The same with what they have after `change`, which is called in any case. The log hears nothing
   // of it. So the log on the disk is that of the old data until there is a new base.
   [[nodiscard]] std::string BeginAnew(const std::function<void()>& change);
+
+  // --- One process takes over from another ---
+
+  // If it is on: all that was done before is on the device, and a start would load it. An error, or
+  // nothing. Suspends, for as long as the disk takes.
+  [[nodiscard]] std::string SyncAll();
+  // The same, but not for longer than until that is set: then it goes on by itself.
+  [[nodiscard]] std::string SyncAll(const std::atomic<bool>& gives_up);
+  // Goes on behind the log of the other process, which had the data that this one has and has
+  // closed it. `is_clean`: it has said so; else the end is looked for, as it may have filler behind
+  // it. The stream of `place` ends there. If `name` is not what FullName would be here the other
+  // process had none, or elsewhere: begins one, as SetOn. REQUIRES: the caller has no locks. An
+  // error, or nothing. Suspends.
+  [[nodiscard]] std::string TakeOver(const StreamPlace& place, bool is_clean,
+                                     const std::string& name);
+  // Before TakeOver, while the other process has the log: why it could not, as far as can be seen.
+  // Empty: nothing is in the way. Blocks, but shortly.
+  std::string WhyNotThere() const;
+  // Where the log is, and how its files begin. Empty: it is off. Blocks, but shortly.
+  std::string FullName() const;
 
   // --- WAITAOF ---
 
@@ -171,6 +192,9 @@ class AppendLog {
                         LogEnd* end);
   std::string ReloadLocked(Transaction* lock);
   std::string Continue(const LogWriter::Start& start, uint64_t first_epoch);
+  std::string ContinueOther(const StreamPlace& place, bool is_clean);
+  // Of directory_.
+  std::string NameOfFiles() const;
   std::string Begin();
   std::string BeginHere();  // in directory_
   void End();
@@ -232,6 +256,7 @@ class AppendLog {
   std::atomic<bool> is_open_{false};  // the writer is there, and the stream has a journal
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
+  int syncs_ = 0;                         // SyncAll by itself
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
   StreamPlace loaded_place_;

@@ -11,6 +11,7 @@
 // stream the epochs are.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -60,6 +61,11 @@ class EffectStream final : private DurableLog {
   uint64_t Open(uint64_t first_epoch, std::string id = "", uint64_t offset = 0);
   // REQUIRES: Open, and its caller does not read any more. Suspends.
   void Close();
+  // The newest so far; 0: there was none.
+  uint64_t last_epoch() const { return journal_ == nullptr ? last_epoch_ : journal_->newest(); }
+  // The next journal's epochs are behind this one, which was another process'. REQUIRES: it is not
+  // open.
+  void GoOnBehind(uint64_t epoch) { last_epoch_ = std::max(last_epoch_, epoch); }
   // Null: it is not open.
   Journal* journal() { return journal_.get(); }
   const Journal* journal() const { return journal_.get(); }

@@ -129,7 +129,7 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
               << facts_.load_expired_keys << " expired ones left out, "
               << "empty keys skipped: " << loading_->empty_keys << ", "
               << fmt::format("{:.3f} s", facts_.load_seconds);
-    facts_.changes_at_last_save = Changes();
+    SetSavedUpTo(Changes());
   }
   return error;
 }
@@ -196,7 +196,7 @@ void Persistence::SaveAfterFlush() {
   // Rules that have not begun yet, or have ended, save nothing: the server starts, or stops.
   if (!has_rules() || tick_task_ == 0 || lock_ != nullptr) return;
   if (!is_saving()) {
-    if (Changes() != facts_.changes_at_last_save && StartSave() == Start::kStarted) {
+    if (unsaved_changes() != 0 && StartSave() == Start::kStarted) {
       saving_->is_after_flush = true;
     }
     return;
@@ -332,7 +332,7 @@ void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
   if (saving.is_back_up) return;  // the next start does not load it
   // A client that has been told that its save has begun waits for LASTSAVE to change.
   if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
-  facts_.changes_at_last_save = changes_at_cut;
+  SetSavedUpTo(changes_at_cut);
   facts_.last_keys = result.keys;
   facts_.last_bytes = result.bytes;
   facts_.last_shards = result.shards;
@@ -472,7 +472,7 @@ std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
   facts_.load_expired_keys = 0;
   loading_ = nullptr;
   UpdateGate();
-  if (error.empty()) facts_.changes_at_last_save = Changes();
+  if (error.empty()) SetSavedUpTo(Changes());
   return error;
 }
 
@@ -492,7 +492,7 @@ void Persistence::NoteBesideTaken() {
   facts_.load_seconds = helio::SecondsSince(beside_->begin_ns);
   facts_.loaded_keys = beside_->progress->keys;
   facts_.load_expired_keys = 0;
-  facts_.changes_at_last_save = Changes();
+  SetSavedUpTo(Changes());
 }
 
 void Persistence::CancelBeside() {
@@ -532,6 +532,17 @@ void Persistence::StopRules() {
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
 
+void Persistence::SetSavedUpTo(uint64_t changes) {
+  facts_.changes_at_last_save = changes;
+  facts_.unsaved_of_other = 0;
+}
+
+void Persistence::NoteOfOther(uint64_t unsaved_changes, int64_t last_save_s) {
+  SetSavedUpTo(Changes());
+  facts_.unsaved_of_other = unsaved_changes;
+  last_save_s_ = facts_.last_save_s = last_save_s;
+}
+
 void Persistence::OnSnapshotBehind(bool is_behind) {
   shards_behind_.fetch_add(is_behind ? 1 : UINT32_MAX, std::memory_order_relaxed);
   WorkerState::HoldWrites(server_, is_behind);
@@ -553,7 +564,7 @@ void Persistence::Tick() {
     }
   }
   if (!facts_.is_last_ok && helio::MonotonicNanos() - last_failure_ns_ < kRetryNanos) return;
-  const uint64_t changes = Changes() - facts_.changes_at_last_save;
+  const uint64_t changes = unsaved_changes();
   for (const SaveRule& rule : rules_) {
     if (changes < std::max<uint64_t>(rule.changes, 1)) continue;
     if (now_s - facts_.last_save_s < static_cast<int64_t>(rule.seconds)) continue;

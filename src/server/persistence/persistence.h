@@ -145,6 +145,12 @@ class Persistence {
 
   // The end of the server makes a snapshot, if nothing else was said. Thread: any.
   bool saves_at_end() const { return saves_at_end_; }
+  // Since the last snapshot, for the rules.
+  uint64_t unsaved_changes() const {
+    return Changes() - facts_.changes_at_last_save + facts_.unsaved_of_other;
+  }
+  // The data was another process', and so were its snapshots. `last_save_s`: Unix time.
+  void NoteOfOther(uint64_t unsaved_changes, int64_t last_save_s);
   bool has_rules() const { return !rules_.empty(); }
   const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }
@@ -219,6 +225,7 @@ class Persistence {
   void Tick();
   void OnSettingsChanged();
   uint64_t Changes() const;
+  void SetSavedUpTo(uint64_t changes);
   const std::string& NameFor(const SaveTarget& target) const {
     return target.name.empty() ? dbfilename_ : target.name;
   }

@@ -91,8 +91,15 @@ bool PrimaryLink::Follow(std::string_view host, uint16_t port, HandOver hand_ove
   return true;
 }
 
+void PrimaryLink::FollowSocket(int fd) {
+  is_handed_ = true;
+  handed_fd_ = fd;
+  Follow("take-over", 0);
+}
+
 void PrimaryLink::Leave() {
   if (!is_replica()) return;
+  is_handed_ = false;
   if (session_ != nullptr) {
     // What was dispatched is carried out, whatever becomes of the link.
     offset_ = Worker::WholeOffset(*session_);
@@ -281,8 +288,9 @@ std::string PrimaryLink::RunLink() {
   std::string error;
   const int fd = Connect(&error);
   if (fd < 0) return error;
-  LinkSocket socket(helio::Proactor::Current(), fd, timeout_ns(),
-                    tls_context_ == nullptr ? nullptr : tls_context_->NewSession(host_));
+  LinkSocket socket(
+      helio::Proactor::Current(), fd, timeout_ns(),
+      tls_context_ == nullptr || is_handed_ ? nullptr : tls_context_->NewSession(host_));
   if (is_current(generation)) {
     socket_ = &socket;
     error = RunSocket(socket);
@@ -295,6 +303,10 @@ std::string PrimaryLink::RunLink() {
 }
 
 int PrimaryLink::Connect(std::string* error) {
+  if (is_handed_) {
+    if (handed_fd_ < 0) *error = "the link with the old process has ended";
+    return std::exchange(handed_fd_, -1);
+  }
   const uint64_t generation = generation_;
   auto connecting = std::make_shared<Connecting>();
   const int timeout_ms = static_cast<int>(std::min<uint64_t>(options_.timeout_s, 60) * 1000);
@@ -349,7 +361,7 @@ std::string PrimaryLink::Handshake(LinkSocket& socket) {
                         reply->starts_with("-NOPERM") ||
                         reply->starts_with("-ERR operation not permitted");
   if (!is_alive) return fmt::format("PING: {}", *reply);
-  if (!options_.password.empty()) {
+  if (!options_.password.empty() && !is_handed_) {
     reply = options_.user.empty() ? Ask(socket, {"AUTH", options_.password})
                                   : Ask(socket, {"AUTH", options_.user, options_.password});
     if (!reply) return socket.error();
@@ -432,6 +444,7 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
 }
 
 bool PrimaryLink::LoadsBeside() {
+  if (is_handed_) return true;  // there is no data yet
   if (options_.copy_load != CopyLoad::kOnEmptyDb) return options_.copy_load == CopyLoad::kSwapDb;
   std::atomic<bool> is_empty{true};
   server_.shards->AwaitOnAll([&](Shard& shard) {

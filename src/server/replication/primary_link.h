@@ -65,9 +65,14 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // REPLICAOF host port: the server is a replica from now on; the link begins in the background.
   // False: it has been one of that primary already. kAsks: that one is to take this server's role.
   bool Follow(std::string_view host, uint16_t port, HandOver hand_over = HandOver::kNone);
+  // --take_over: follows the process at the other end of this connected socket, which asks for no
+  // password and has no TLS. When the socket ends there is no other one.
+  void FollowSocket(int fd);
   // REPLICAOF NO ONE. What the server has stays.
   void Leave();
   bool is_replica() const { return !host_.empty(); }
+  // A promotion is done: the role of the last Leave.
+  bool is_settled() const { return !is_running_; }
   // The same. Thread: any.
   bool is_known_replica() const { return is_known_replica_.load(std::memory_order_relaxed); }
   // The stream of the primary runs. Thread: any.
@@ -190,6 +195,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   HandOver hand_over_ = HandOver::kNone;
   uint64_t generation_ = 0;  // of what was asked for
   bool stops_ = false;
+  bool is_handed_ = false;     // FollowSocket
+  int handed_fd_ = -1;         // its socket, until it is connected
   bool is_running_ = false;    // Run
   bool follows_ = false;       // between Demote and Promote
   bool holds_writes_ = false;  // SetHoldsWrites

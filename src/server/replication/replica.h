@@ -69,6 +69,7 @@ struct Replica {
   ReplicaOffer offer;
   std::string ip;               // as it is to be shown
   bool is_old_command = false;  // it has sent SYNC
+  bool is_process = false;      // it takes over, and waits for nobody else who wants a copy
   std::string wanted_id;        // of PSYNC; "?": any
   int64_t wanted_offset = -1;   // the first byte that it lacks
   std::string refusal;          // the error that it gets; proactor 0's

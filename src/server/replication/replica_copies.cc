@@ -109,8 +109,13 @@ void ReplicaCopies::RunAll() {
 void ReplicaCopies::AwaitOthers() {
   const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * helio::kNanosPerSecond;
   while (!replicas_.ends() && HasWaiting() && helio::MonotonicNanos() < end_ns) {
-    const auto count = std::count_if(replicas_.all().begin(), replicas_.all().end(),
+    const auto& all = replicas_.all();
+    const auto count = std::count_if(all.begin(), all.end(),
                                      [](const auto& replica) { return WaitsForCopy(*replica); });
+    const bool hurries = std::any_of(all.begin(), all.end(), [](const auto& replica) {
+      return replica->is_process && WaitsForCopy(*replica);
+    });
+    if (hurries) return;
     const uint64_t enough = options_.copy_replicas_max;
     if (enough != 0 && static_cast<uint64_t>(count) >= enough) return;
     helio::this_fiber::SleepForMillis(kLookMillis);

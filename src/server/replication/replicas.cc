@@ -612,15 +612,27 @@ void Replicas::LogSync() const {
 
 std::optional<ReplicaFacts> Replicas::FindInSync(uint64_t asked_ns, std::string_view host,
                                                  uint16_t port) const {
-  if (!is_streaming_ || streamed_epoch_.load() < stream_.journal()->newest()) return {};
   for (const auto& replica : replicas_) {
-    if (replica->state != ReplicaState::kStreams || replica->offer.is_rdb_only) continue;
     if (!host.empty() && (replica->ip != host || replica->offer.port != port)) continue;
-    // The acknowledgement tells what was before the question, which it has read, too.
-    const bool has_all = replica->acks.received + kStreamGetAck.size() >= backlog_.end();
-    if (has_all && replica->acked_ns > asked_ns) return FactsOf(*replica);
+    if (HasAll(*replica, asked_ns)) return FactsOf(*replica);
   }
   return {};
+}
+
+bool Replicas::HasAll(const Replica& replica, uint64_t asked_ns) const {
+  if (!is_streaming_ || streamed_epoch_.load() < stream_.journal()->newest()) return false;
+  if (replica.state != ReplicaState::kStreams || replica.offer.is_rdb_only) return false;
+  // The acknowledgement tells what was before the question, which it has read, too.
+  const bool has_all = replica.acks.received + kStreamGetAck.size() >= backlog_.end();
+  return has_all && replica.acked_ns > asked_ns;
+}
+
+std::optional<bool> Replicas::IsInSync(uint64_t asked_ns, uint64_t client_id) const {
+  const auto it =
+      std::find_if(replicas_.begin(), replicas_.end(),
+                   [client_id](const auto& replica) { return replica->client_id == client_id; });
+  if (it == replicas_.end()) return {};
+  return HasAll(**it, asked_ns);
 }
 
 // ---------------------------------------------------------------------------------------- facts

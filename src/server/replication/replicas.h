@@ -91,6 +91,9 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   std::optional<ReplicaFacts> FindInSync(uint64_t asked_ns, std::string_view host,
                                          uint16_t port) const;
 
+  // The same of the replica that is this client. None: there is no such.
+  std::optional<bool> IsInSync(uint64_t asked_ns, uint64_t client_id) const;
+
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
 
@@ -197,6 +200,8 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   uint64_t NeededFrom() const;
   void ForgetLongAbsent(uint64_t now_ns);
   bool StreamsAny() const;
+  // It has answered what was asked last, at that time, and had all of the stream.
+  bool HasAll(const Replica& replica, uint64_t asked_ns) const;
   void Tick();
   std::vector<ReplicaFacts> AllFacts() const;
   // As min-replicas-max-lag says.

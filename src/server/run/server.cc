@@ -28,6 +28,7 @@
 #include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
+#include "server/replication/take_over_hold.h"
 
 namespace dfly {
 
@@ -51,6 +52,7 @@ Server::Server(ServerOptions options, const ServerParts& parts)
       failover_(std::make_unique<Failover>(
           &state_, replicas_.get(), primary_link_.get(),
           [this](const std::string& primary) { config_.Note("replicaof", primary); })),
+      take_over_hold_(std::make_unique<TakeOverHold>(&state_, replicas_.get(), append_log_.get())),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),
@@ -144,9 +146,12 @@ std::string Server::Start() {
   SetEviction(state_.options.eviction);
   std::string error;
   state_.pool.at(0)->AwaitFiber("find snapshot", [&] {
-    const bool has_log = state_.options.log.is_on;
+    const bool takes_over = !state_.options.take_over.empty();  // also the data
+    const bool has_log = state_.options.log.is_on && !takes_over;
     if (has_log) error = append_log_->Find();
-    if (error.empty() && !append_log_->has_log()) error = persistence_->FindSnapshot();
+    if (error.empty() && !append_log_->has_log() && !takes_over) {
+      error = persistence_->FindSnapshot();
+    }
     if (has_log) {
       persistence_->SetLoad([this](LoadProgress* progress) { return LoadLog(progress); });
     } else if (persistence_->has_snapshot()) {
@@ -170,7 +175,7 @@ std::string Server::Start() {
     error = fmt::format("--restricted_commands: there is no command '{}'", name);
   }
   if (error.empty()) error = tls_.Load(state_.options, state_.options.has_tls());
-  if (error.empty()) error = OpenListeners();
+  if (error.empty() && state_.options.take_over.empty()) error = OpenListeners();
   if (error.empty()) SetTlsReload(state_.options.tls_reload_s);
   if (!error.empty()) Stop();
   return error;

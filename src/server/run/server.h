@@ -23,11 +23,13 @@ class Listeners;
 class AppendLog;
 class EffectStream;
 class Failover;
+struct HandedSocket;
 struct LoadProgress;
 struct StreamPlace;
 class Persistence;
 class PrimaryLink;
 class Replicas;
+class TakeOverHold;
 class Worker;
 struct PortKind;
 
@@ -91,6 +93,38 @@ class Server final : public SettingHost {
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
 
+  // --- The old process of a take-over (take_over_channel.h). From a plain thread. They block ---
+
+  // Empty: it may begin.
+  std::string WhyNotTakeOver();
+  // Takes over a socket to the new process, whose client may do everything. Returns its id.
+  uint64_t AddProcess(int fd);
+  // Each is its own in the other process, too.
+  std::vector<std::string> DescribeUsers() const;
+  // No command touches a key any more, the new process has all, and nobody is accepted. Empty, or
+  // why not: then all goes on. `facts`: what "synced" says.
+  [[nodiscard]] std::string StandStill(uint64_t client_id, uint64_t patience_ns,
+                                       std::vector<HandedSocket>* listeners, std::string* facts);
+  // After StandStill, either: all goes on; or the new process is the server, and Stop follows.
+  void GoOn();
+  // The log is closed: the files are the other one's.
+  void GiveAway();
+  // What was answered is sent, unless a client does not read it.
+  void CloseClients();
+
+  // --- The new process. The same. Start has listened and loaded nothing ---
+
+  void FollowProcess(int fd);
+  bool HasLink(std::string* error);
+  // Has the role and the sockets, but accepts nobody. `offset`, `epoch`: up to where the old
+  // process has got in its stream. An error, or nothing.
+  [[nodiscard]] std::string PrepareTakeOver(std::vector<HandedSocket> handed, uint64_t offset,
+                                            uint64_t epoch);
+  // Serves. With a log, clients that write wait for TakeOverLog.
+  void TakeOver(uint64_t unsaved_changes, int64_t last_save_s);
+  // Once the old process, whose log it was, has ended. See AppendLog::TakeOver.
+  [[nodiscard]] std::string TakeOverLog(const std::string& name, bool is_clean);
+
   ServerState& state() { return state_; }
   const ServerState& state() const { return state_; }
   // The server of the calling thread. REQUIRES: that is one of its proactors, after Start.
@@ -142,6 +176,10 @@ class Server final : public SettingHost {
   struct StopWork;
 
   std::string OpenListeners();
+  // Makes sure that it can. On proactor 0. Suspends.
+  std::string PrepareListeners(std::vector<HandedSocket> handed);
+  std::string WhyNot() const;
+  void KeepKeys(bool keeps);
   // On proactor 0. Suspends.
   void ReloadTls();
   void AwaitTlsReload();
@@ -174,6 +212,7 @@ class Server final : public SettingHost {
   const std::unique_ptr<Replicas> replicas_;
   const std::unique_ptr<PrimaryLink> primary_link_;
   const std::unique_ptr<Failover> failover_;
+  const std::unique_ptr<TakeOverHold> take_over_hold_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;
@@ -187,6 +226,9 @@ class Server final : public SettingHost {
   std::atomic<bool> is_stop_aborted_{false};      // the same: SHUTDOWN ABORT
   std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
   std::unique_ptr<Listeners> listeners_;          // on proactor 0
+  bool has_listened_ = false;                     // the same: what the start opens is open
+  std::string other_id_;                          // of the old process' stream
+  uint64_t other_offset_ = 0;                     // where the data was that one's
   uint64_t tls_reload_task_ = 0;                  // on proactor 0; 0: none
   bool tls_reloads_ = false;                      // on proactor 0: a fiber is at it
 };

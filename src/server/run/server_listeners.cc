@@ -17,12 +17,6 @@
 
 namespace dfly {
 
-std::string Server::OpenListeners() {
-  const std::string error =
-      ChangePorts({state_.options.binds, state_.options.port, state_.options.tls_port});
-  return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
-}
-
 namespace {
 
 void WritePidFile(const std::string& path) {
@@ -32,30 +26,49 @@ void WritePidFile(const std::string& path) {
   if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << path;
 }
 
-}  // namespace
-
-std::string Server::ChangePorts(const Ports& ports) {
+std::vector<Listeners::Place> PlacesOf(const ServerOptions& options, const Ports& ports) {
   std::vector<Listeners::Place> places;
   const auto add = [&](const std::vector<std::string>& binds, uint16_t port, PortKind kind) {
     if (port == 0) return;
     for (const std::string& bind : binds) places.push_back({bind, port, kind});
   };
-  add(ports.binds, ports.port, {.is_tls = state_.options.tls});
+  add(ports.binds, ports.port, {.is_tls = options.tls});
   add(ports.binds, ports.tls_port, {.is_tls = true});
-  add(ports.binds, state_.options.memcached_port,
-      {.is_tls = state_.options.tls, .is_memcached = true});
-  add(state_.options.admin_binds, state_.options.admin_port,
-      {.is_tls = state_.options.tls && !state_.options.no_tls_on_admin_port, .is_admin = true});
+  add(ports.binds, options.memcached_port, {.is_tls = options.tls, .is_memcached = true});
+  add(options.admin_binds, options.admin_port,
+      {.is_tls = options.tls && !options.no_tls_on_admin_port, .is_admin = true});
+  return places;
+}
+
+Ports PortsOf(const ServerOptions& options) {
+  return {options.binds, options.port, options.tls_port};
+}
+
+}  // namespace
+
+std::string Server::OpenListeners() {
+  const std::string error = ChangePorts(PortsOf(state_.options));
+  return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
+}
+
+std::string Server::PrepareListeners(std::vector<HandedSocket> handed) {
+  const ServerOptions& options = state_.options;
+  listeners_ = std::make_unique<Listeners>(state_.pool.at(0), options.backlog,
+                                           [this](int fd, PortKind kind) { OnAccept(fd, kind); });
+  return listeners_->Prepare(PlacesOf(options, PortsOf(options)), options.unix_socket,
+                             options.unix_socket_mode, std::move(handed));
+}
+
+std::string Server::ChangePorts(const Ports& ports) {
   std::string error;
   state_.pool.at(0)->AwaitFiber("open listeners", [&] {
-    const bool is_start = listeners_ == nullptr;
-    if (is_start) {
+    if (listeners_ == nullptr) {
       listeners_ =
           std::make_unique<Listeners>(state_.pool.at(0), state_.options.backlog,
                                       [this](int fd, PortKind kind) { OnAccept(fd, kind); });
     }
-    error = listeners_->Change(places);
-    if (error.empty() && is_start && !state_.options.unix_socket.empty()) {
+    error = listeners_->Change(PlacesOf(state_.options, ports));
+    if (error.empty() && !has_listened_ && !state_.options.unix_socket.empty()) {
       error = listeners_->OpenUnix(state_.options.unix_socket, state_.options.unix_socket_mode);
     }
     if (!error.empty()) return;
@@ -63,7 +76,7 @@ std::string Server::ChangePorts(const Ports& ports) {
     state_.tls_port = ports.tls_port;
     // The ports are its own now, and nobody is accepted before this fiber ends: whoever gets a
     // reply finds the file.
-    if (is_start) WritePidFile(state_.options.pid_file);
+    if (!std::exchange(has_listened_, true)) WritePidFile(state_.options.pid_file);
   });
   return error;
 }

@@ -25,6 +25,7 @@
 #include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
+#include "server/replication/take_over_hold.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -270,6 +271,7 @@ void Server::Stop() {
     if (listeners_ != nullptr) listeners_->Close();
     replicas_->BeginStop();
     failover_->Stop();
+    take_over_hold_->Cancel();
     primary_link_->Stop(skips_replicas_ ? 0 : shutdown_timeout_s_ * 1'000);
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
@@ -280,7 +282,10 @@ void Server::Stop() {
   // What waits for the locks of the last snapshot was never carried out, as far as clients know:
   // they are gone before it is.
   AwaitOnAll<Worker>(state_, [](Worker& worker) { worker.CloseAllConnections(); });
-  state_.pool.at(0)->AwaitFiber("end stop", [this] { persistence_->EndStop(); });
+  state_.pool.at(0)->AwaitFiber("end stop", [this] {
+    persistence_->EndStop();
+    take_over_hold_->End();
+  });
   // A connection that was accepted before may still be on its way to its worker: so until nothing
   // is left anywhere.
   uint64_t left = 1;

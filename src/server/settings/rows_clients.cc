@@ -673,6 +673,36 @@ constexpr SettingRow kRows[] = {
          "has the locks. A snapshot that is being written is waited for, unless a thread has "
          "stopped for so long. SHUTDOWN waits as long for the locks, and for a thread that has "
          "stopped; then it is an error, and the server goes on, or with NOSAVE or FORCE it ends."},
+    {.name = "take_over",
+     .topic = kProcess,
+     .how = kFlagOnly,
+     .slot = kSlot<&Options::take_over>,
+     .brief = "pid file or unix socket of the process to replace",
+     .help = "The pid file, or a unix socket, of a running process that this one is to replace "
+             "without an outage: it gets that one's data, changes and listening sockets, and then "
+             "the other one ends. With --daemonize the command ends when that is done, with 0, or "
+             "with 1 if the other one goes on. See docs/upgrading.md."},
+    {.name = "take_over_timeout_s",
+     .topic = kProcess,
+     .kind = kInteger,
+     .initial = "3600",
+     .min = 1,
+     .max = INT_MAX,
+     .how = kFlagOnly,
+     .slot = kSlot<&Options::take_over_timeout_s>,
+     .help =
+         "Seconds after which a --take_over that is not done ends this process, and the old one "
+         "goes on. Most of it is the copy of the data."},
+    {.name = "take_over_pause_ms",
+     .topic = kProcess,
+     .kind = kInteger,
+     .initial = "5000",
+     .min = 1,
+     .max = INT_MAX,
+     .how = kFlagOnly,
+     .slot = kSlot<&Options::take_over_pause_ms>,
+     .help = "Milliseconds that clients of this process wait at most while another one takes over. "
+             "If that is not ready then, this process goes on as before."},
     {.name = "healthcheck",
      .topic = kProcess,
      .how = kFlagOnly,

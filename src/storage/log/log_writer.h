@@ -89,6 +89,9 @@ class LogWriter final : public DurableLog {
   // with kNo, which would not keep what a disk that fails does not take. REQUIRES: nobody writes.
   [[nodiscard]] std::error_code SetPolicy(Policy policy);
   void SetTimestamps(bool has_them);
+  // Epochs up to this one, which Write will not get, are in other files, or in the base that is
+  // being written.
+  void NoteKnown(uint64_t epoch) { NoteSynced(epoch); }
   // All that was written is on the device, also with kEverySec and kNo.
   [[nodiscard]] std::error_code Sync();
   // Write returns false from now on, also one that waits for the disk.
