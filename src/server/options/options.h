@@ -115,7 +115,6 @@ struct TlsClientFiles {
   std::string key_file_pass;
 };
 
-// What the start says of replication.
 // repl-diskless-load: what a replica does with its data when a full copy has come.
 enum class CopyLoad : uint8_t {
   kDisabled,   // the copy goes to a file, then the data goes, then the file is loaded
