@@ -72,6 +72,20 @@ def only_reference_7_0(reason):
     return pytest.mark.skipif(not REFERENCE, reason=f"7.0 only: {reason}")
 
 
+def environment():
+    """Of a server: what sanitizers are told, and none of the variables for tests."""
+    # DFLY_port and its like set flags of ours; the others are for tests.
+    env = {name: v for name, v in os.environ.items() if not name.startswith("DFLY_")}
+    env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
+    env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
+    suppressions = os.path.join(ROOT, "tests", "harness", "tsan.supp")
+    env.setdefault(
+        "TSAN_OPTIONS",
+        "halt_on_error=0:exitcode=99:second_deadlock_stack=1:suppressions=" + suppressions,
+    )
+    return env
+
+
 def wait_until(condition, timeout_s=PATIENCE_S, what="condition"):
     """Polls `condition` until it is true, at first without a pause to speak of; fails after the
     deadline."""
@@ -212,15 +226,6 @@ class Server:
         return line
 
     def _start(self):
-        # DFLY_port and its like set flags of ours; the others are for tests.
-        env = {name: v for name, v in os.environ.items() if not name.startswith("DFLY_")}
-        env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
-        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
-        suppressions = os.path.join(ROOT, "tests", "harness", "tsan.supp")
-        env.setdefault(
-            "TSAN_OPTIONS",
-            "halt_on_error=0:exitcode=99:second_deadlock_stack=1:suppressions=" + suppressions,
-        )
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self._wrapper + self.command_line(),
@@ -228,7 +233,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 cwd=self.dir,
-                env=env,
+                env=environment(),
                 preexec_fn=self._preexec_fn,
             )
         deadline = time.monotonic() + PATIENCE_S

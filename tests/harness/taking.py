@@ -9,7 +9,7 @@ import threading
 import time
 
 from .resp import RespSocket, encode
-from .server import PATIENCE_S, wait_until
+from .server import PATIENCE_S, environment, wait_until
 
 
 def pid_file(server):
@@ -28,10 +28,10 @@ class NewProcess:
         self.flags = dict(server.flags)
         line = [*wrapper, *server.command_line(), f"--take_over={target or pid_file(server)}"]
         server.flags = before
-        env = {name: v for name, v in os.environ.items() if not name.startswith("DFLY_")}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=server.dir, env=env
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=server.dir,
+                env=environment(),
             )
 
     def log(self):
