@@ -563,6 +563,7 @@ def test_buffers_count(own):
         wait_until(lambda: c.do("SET k v") == OK, what="their end")
 
 
+@only_dragonfly("it keeps clocks in its files")
 def test_what_is_loaded_is_as_new(own):
     with own.connect() as c:
         for policy in ("allkeys-lru", "volatile-lfu"):

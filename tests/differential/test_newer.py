@@ -12,7 +12,7 @@ import shutil
 import pytest
 
 from harness.seeds import new_rng
-from harness.server import Server, configuration_flags
+from harness.server import Server, configuration_flags, only_dragonfly
 from harness.valkey import Valkey
 
 from . import newer
@@ -20,7 +20,7 @@ from .grammar import Grammar
 from .pair import Pair, data_set, report
 from .test_replies import COMMANDS, timeout_s
 
-pytestmark = [pytest.mark.sanitized]
+pytestmark = [pytest.mark.sanitized, only_dragonfly("it has none of these commands")]
 
 
 class NewerPair(Pair):
