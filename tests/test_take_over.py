@@ -351,7 +351,7 @@ def test_nobody_else_may(old, tmp_path):
         [*other, "/usr/bin/python3", "-c", code], capture_output=True, timeout=PATIENCE_S, cwd="/"
     )
     assert run.stdout.strip() == b"b''", run
-    assert "a process of user 65534 may not take over" in server.log()
+    wait_until(lambda: "user 65534 may not take over" in server.log(), what="the reason")
     take_over(server)
 
 
@@ -469,7 +469,7 @@ def test_clients_wait_no_longer_than_the_limit(old):
         with pytest.raises(OSError):  # it comes too late
             new.channel.say("taken")
             new.channel.say("taken")
-    assert "or is not ready in time" in server.log()
+    wait_until(lambda: "or is not ready in time" in server.log(), what="the reason")
     assert_serves(server)
 
 
