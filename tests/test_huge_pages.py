@@ -24,7 +24,7 @@ def huge_bytes(r):
 
 
 @pytest.mark.threads
-@pytest.mark.flags()
+@pytest.mark.flags(huge_pages="yes")
 def test_memory_that_is_in_use_gets_into_huge_pages(server, r):
     for i in range(0, 64_000, 1000):
         r.call("MSET", *[word for k in range(i, i + 1000) for word in (f"k{k}", f"{k:01000}")])
@@ -41,7 +41,7 @@ def test_memory_that_is_in_use_gets_into_huge_pages(server, r):
     wait_until(lambda: int(r.info("memory")["used_memory_rss"]) < rss - 40 * MB, what="less memory")
 
 
-@pytest.mark.flags(huge_pages="no")
-def test_they_can_be_switched_off(server, r):
+@pytest.mark.flags()
+def test_they_are_off_by_default(server, r):
     assert r.call("CONFIG", "GET", "huge_pages") == [b"huge_pages", b"no"]
     assert huge_bytes(r) == 0
