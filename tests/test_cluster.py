@@ -18,7 +18,8 @@ def test_without_a_cluster_every_question_is_an_error(server):
         for line in ("CLUSTER INFO", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES",
                      "CLUSTER MYID", "CLUSTER KEYSLOT a", "CLUSTER COUNTKEYSINSLOT 1",
                      "CLUSTER GETKEYSINSLOT 1 1", "CLUSTER RESET", "CLUSTER LINKS",
-                     "CLUSTER REPLICAS x", "READONLY", "READWRITE", "ASKING"):
+                     "CLUSTER REPLICAS x", "CLUSTERSCAN 0", "CLUSTERSCAN x y",
+                     "READONLY", "READWRITE", "ASKING"):
             assert c.do(line) == DISABLED, line
         assert c.info("cluster")["cluster_enabled"] == "0"
         assert c.info("server")["redis_mode"] == "standalone"
@@ -74,6 +75,86 @@ class TestEmulated:
             assert c.do("CLUSTER GETKEYSINSLOT 1 -1") == Error("ERR Invalid slot or number of keys")
             assert c.do("CLUSTER COUNTKEYSINSLOT x") == Error(
                 "ERR value is not an integer or out of range")
+
+    def walk(self, c, *options, cursor=b"0"):
+        """The keys that a whole walk finds, and the cursors it came by."""
+        keys, cursors = [], []
+        while True:
+            cursor, some = c.call("CLUSTERSCAN", cursor, *options)
+            keys += some
+            if cursor == b"0":
+                return keys, cursors
+            cursors.append(cursor)
+
+    def test_clusterscan(self, cluster):
+        with cluster.connect() as c:
+            assert c.do("CLUSTERSCAN 0") == [b"0-{06S}-0", []]
+            assert c.do("CLUSTERSCAN 0-{06S}-0") == [b"0", []]
+            names = sorted(f"k{i}".encode() for i in range(3000))
+            for name in names:
+                c.call("SET", name, "v")
+            c.do("LPUSH {06S}list 1")
+            c.do("SET {06S}one 1")
+            names += [b"{06S}list", b"{06S}one"]
+            found, cursors = self.walk(c)
+            assert sorted(found) == sorted(names) and len(cursors) > 100
+            found, cursors = self.walk(c, "COUNT", 5000)
+            assert sorted(found) == sorted(names) and cursors == [b"0-{06S}-0"]
+            assert self.walk(c, "COUNT", 100, "TYPE", "list")[0] == [b"{06S}list"]
+            assert set(self.walk(c, "MATCH", "k1?")[0]) == {f"k1{i}".encode() for i in range(10)}
+
+    def test_clusterscan_of_a_slot(self, cluster):
+        with cluster.connect() as c:
+            for i in range(3000):
+                c.call("SET", f"k{i}", "v")
+                c.call("SET", f"{{a}}{i}", "v")
+            slot = c.do("CLUSTER KEYSLOT a")
+            wanted = sorted(f"{{a}}{i}".encode() for i in range(3000))
+            cursor, keys = c.call("CLUSTERSCAN", 0, "SLOT", slot)
+            assert keys == [] and c.call("CLUSTER", "KEYSLOT", cursor) == slot
+            found, cursors = self.walk(c, "SLOT", slot, cursor=cursor)
+            assert sorted(found) == wanted and len(cursors) > 30
+            assert all(c.call("CLUSTER", "KEYSLOT", cursor) == slot for cursor in cursors)
+            # Without SLOT it is this slot and those behind it.
+            found, _ = self.walk(c, cursor=cursor)
+            behind = [key for key in (f"k{i}".encode() for i in range(3000))
+                      if c.call("CLUSTER", "KEYSLOT", key) >= slot]
+            assert 0 < len(behind) < 3000
+            assert sorted(found) == sorted(wanted + behind)
+            assert self.walk(c, "SLOT", 1)[0] == []
+
+    def test_a_clusterscan_of_another_run_begins_again(self, cluster):
+        with cluster.connect() as c:
+            for i in range(100):
+                c.call("SET", f"k{i}", "v")
+            cursor, some = c.do("CLUSTERSCAN 0-{06S}-0")
+            fingerprint, rest = cursor.split(b"-", 1)
+            assert fingerprint != b"0" and len(some) < 100
+            _, others = c.call("CLUSTERSCAN", cursor, "COUNT", 1000)
+            assert len(others) + len(some) == 100
+            _, others = c.call("CLUSTERSCAN", b"x" + fingerprint + b"-" + rest, "COUNT", 1000)
+            assert len(others) == 100
+
+    @pytest.mark.parametrize(
+        "line, error",
+        [
+            # As Valkey 9.1.2 words them.
+            *((f"CLUSTERSCAN {cursor}", "ERR Invalid cursor")
+              for cursor in ("abc", "''", "5", "00", "{06S}", "0-{06S}-x", "0-{06S}-",
+                             "0-{06S}-0-1", "0-{06S}--1", "0-{06S}-99999999999999999999")),
+            ("CLUSTERSCAN 0-{Qi}-0 SLOT 0", "ERR Cursor slot mismatch with SLOT argument"),
+            ("CLUSTERSCAN 0 SLOT 1 SLOT 1", "ERR SLOT option can only be specified once"),
+            *((f"CLUSTERSCAN 0 SLOT {slot}", "ERR Invalid or out of range slot")
+              for slot in ("16384", "-1", "x")),
+            ("CLUSTERSCAN 0-{06S}-0 COUNT 0", "ERR syntax error"),
+            ("CLUSTERSCAN 0-{06S}-0 COUNT x", "ERR value is not an integer or out of range"),
+            ("CLUSTERSCAN 0-{06S}-0 SLOT", "ERR syntax error"),
+            ("CLUSTERSCAN 0-{06S}-0 foo bar", "ERR syntax error"),
+        ],
+    )
+    def test_errors_of_clusterscan(self, cluster, line, error):
+        with cluster.connect() as c:
+            assert c.do(line) == Error(error)
 
     def test_reset(self, cluster):
         with cluster.connect() as c:

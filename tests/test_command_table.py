@@ -72,6 +72,7 @@ ONLY_OURS = {
     "increx": "came with 8.8",
     **{name: "came with 8.10" for name in ("sdiffcard", "sunioncard")},
     "delifeq": "came with Valkey 9",
+    "clusterscan": "came with Valkey 9.1",
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of any type: deadlines, TYPE and OBJECT, SCAN and KEYS, counting and flushing."""
 
+import threading
 import time
 
 import pytest
@@ -311,6 +312,37 @@ def test_scan_finds_every_key(r, count):
         if count == 20000 and not options:
             continue
         assert set(scan_all(r, *options)) == {b"key:%d" % i for i in range(count)}
+
+
+@only_dragonfly("a command is one step")
+def test_a_long_scan_lets_others_run(start_server):
+    """The server has one thread, so another client's INCRs come between the two GETs of a pipeline
+    only if the SCAN between these gives way, again and again."""
+    server = start_server(proactor_threads=1)
+    with server.connect() as c, server.connect() as other:
+        fill(c, 200_000)
+        c.do("SET n 0")
+        scan = ("SCAN", "0", "COUNT", "1000000", "MATCH", "none*")
+        is_done = threading.Event()
+
+        def count():
+            while not is_done.is_set():
+                other.do("INCR n")
+
+        between = 0
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            for _ in range(200):  # the other client may get no core meanwhile
+                before, (cursor, found), after = c.pipeline([("GET", "n"), scan, ("GET", "n")])
+                assert cursor == b"0" and found == []
+                between = max(between, int(after) - int(before))
+                if between > 5:
+                    break
+        finally:
+            is_done.set()
+            thread.join()
+        assert between > 5
 
 
 def test_scan_of_an_empty_database_ends_at_once(r, r3):

@@ -18,6 +18,7 @@
 
 #include "commands/keys/dump.h"
 #include "commands/keys/key_moves.h"
+#include "commands/keys/key_scan.h"
 #include "commands/keys/sort.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
@@ -261,87 +262,20 @@ void ObjectHelp(Args, ReplySink& reply) {
 
 // --- Walks over all keys ---
 
-// How many buckets a walk looks at in one hop; a bucket has about ten keys.
-constexpr uint64_t kBucketsPerHop = 1024;
-
-struct KeyFilter {
-  std::optional<std::string_view> pattern;
-  std::optional<std::string_view> type;
-
-  bool Accepts(std::string_view key, const CompactValue& value) const {
-    if (type && !helio::EqualsIgnoreCase(*type, TypeName(value.type()))) return false;
-    return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
-  }
-};
-
-struct ScanOptions {
-  KeyFilter filter;
-  uint64_t count = 10;  // the keys to look at, about
-};
-
-// Replies the error and returns false if they are not valid.
-bool ParseScanOptions(std::span<const std::string_view> args, ScanOptions* options,
-                      ReplySink& reply) {
-  for (size_t i = 0; i < args.size(); i += 2) {
-    const bool has_value = i + 1 < args.size();
-    if (has_value && IsOption(args[i], "COUNT")) {
-      const std::optional<int64_t> count = ParseInt64(args[i + 1]);
-      if (!count) {
-        reply.Error(kErrNotInteger);
-        return false;
-      }
-      if (*count < 1) {
-        reply.Error(kErrSyntax);
-        return false;
-      }
-      options->count = static_cast<uint64_t>(*count);
-    } else if (has_value && IsOption(args[i], "MATCH")) {
-      options->filter.pattern = args[i + 1];
-    } else if (has_value && IsOption(args[i], "TYPE")) {
-      options->filter.type = args[i + 1];
-    } else {
-      reply.Error(kErrSyntax);
-      return false;
-    }
-  }
-  return true;
-}
-
-// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. The cursor is the shard in the upper 32
-// bits and a position in its table, which survives whatever happens to the table, in the lower
-// ones: one shard after another. 0 is the beginning, and as an answer the end. May suspend.
+// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. May suspend.
 void Scan(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<uint64_t> cursor = ParseCursor(args[1]);
   if (!cursor) return reply.Error(kErrInvalidCursor);
-  ScanOptions options;
-  if (!ParseScanOptions(args.from(2), &options, reply)) return;
-
-  uint64_t shard = *cursor >> 32;
-  auto position = static_cast<uint32_t>(*cursor);
+  const auto options = ParseKeyScanOptions(args.from(2), reply);
+  if (!options) return;
   std::vector<std::string> keys;
-  uint64_t seen = 0;     // keys, those that were filtered out included
-  uint64_t buckets = 0;  // bounds the way through a table with many holes, as in Redis
-  const auto is_enough = [&] { return seen >= options.count || buckets / 10 >= options.count; };
-  while (shard < cx.shards().size() && !is_enough()) {
-    cx.Hop(static_cast<ShardId>(shard), [&](ShardContext& shard_cx) {
-      const uint64_t stop = buckets + kBucketsPerHop;
-      do {
-        position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue& value) {
-          ++seen;
-          if (options.filter.Accepts(key, value)) keys.emplace_back(key);
-        });
-        ++buckets;
-      } while (position != 0 && buckets < stop && !is_enough());
-    });
-    if (position == 0) ++shard;
-  }
-  const bool is_end = shard >= cx.shards().size();
-  const uint64_t next = is_end ? 0 : (shard << 32) | position;
-
-  reply.Array(2);
-  reply.Bulk(std::to_string(next));
-  reply.Array(keys.size());
-  for (const std::string& key : keys) reply.Bulk(key);
+  const KeyScan scan = {
+      .cursor = *cursor, .count = options->count, .buckets = BucketsFor(options->count)};
+  const uint64_t next = WalkKeys(cx, scan, [&](std::string_view key, const CompactValue& value) {
+    if (options->filter.Accepts(key, value)) keys.emplace_back(key);
+    return true;
+  });
+  ReplyWithKeys(std::to_string(next), keys, reply);
 }
 
 // KEYS pattern. May suspend.

@@ -85,6 +85,7 @@ constexpr Row kRows[] = {
      "<status: ON | OFF> [REDIRECT client-id:i] [PREFIX prefix....] [BCAST] [OPTIN] [OPTOUT] "
      "[NOLOOP]"},
     {"client|unblock", "client-id:i [<timeout_error: TIMEOUT | ERROR>]"},
+    {"clusterscan", "cursor [MATCH pattern:p] [COUNT count:i] [TYPE type] [SLOT slot:i]"},
     {"cluster|countkeysinslot", "slot:i"},
     {"cluster|getkeysinslot", "slot:i count:i"},
     {"cluster|keyslot", "key"},

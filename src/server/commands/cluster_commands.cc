@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLUSTER, READONLY, READWRITE, ASKING for --cluster_mode=emulated: to clients of Redis Cluster
-// this one server is a cluster of one node that has all slots. Nothing is moved or refused;
-// commands may use keys of any slots.
+// CLUSTER, CLUSTERSCAN, READONLY, READWRITE, ASKING for --cluster_mode=emulated: to clients of
+// Redis Cluster this one server is a cluster of one node that has all slots. Nothing is moved or
+// refused; commands may use keys of any slots.
+#include <absl/functional/function_ref.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "commands/keys/key_scan.h"
 #include "commands/table/command_table.h"
 #include "commands/table/rows.h"
 #include "engine/hops/coordinator.h"
@@ -25,8 +33,8 @@ namespace {
 constexpr std::string_view kErrDisabled = "ERR This instance has cluster support disabled";
 constexpr std::string_view kErrSlot = "ERR Invalid slot";
 constexpr std::string_view kErrSlotOrCount = "ERR Invalid slot or number of keys";
-// Work in one hop; a bucket has up to 15 keys.
-constexpr uint64_t kBucketsPerHop = 512;
+// Of a call of CLUSTERSCAN with SLOT, some milliseconds; others run in between.
+constexpr uint64_t kBucketsOfSlot = 10'000;
 
 bool IsEmulated(ServerState& server) { return server.options.emulates_cluster; }
 
@@ -129,25 +137,17 @@ void Replicas(Session& session, Args args, ReplySink& reply) {
 
 // --- Keys of a slot ---
 
-// Walks over all keys, some in each hop, until it has `count` of them. May suspend.
-std::vector<std::string> KeysInSlot(CoordinatorContext& cx, uint16_t slot, size_t count) {
-  std::vector<std::string> found;
-  for (ShardId id = 0; id < cx.shards().size(); ++id) {
-    uint32_t position = 0;
-    do {
-      cx.shards().Await(id, [&](ShardTurn& turn) {
-        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-        for (uint64_t buckets = 0; buckets < kBucketsPerHop && found.size() < count; ++buckets) {
-          position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
-            if (found.size() < count && ClusterSlotOf(key) == slot) found.emplace_back(key);
-          });
-          if (position == 0) break;
-        }
-      });
-    } while (position != 0 && found.size() < count);
-    if (found.size() >= count) break;
-  }
-  return found;
+// Calls look(key) for the keys of the slot until there were `count` of them. May suspend.
+void WalkSlot(CoordinatorContext& cx, uint16_t slot, uint64_t count,
+              absl::FunctionRef<void(std::string_view)> look) {
+  uint64_t found = 0;
+  const KeyScan all = {.count = count, .buckets = std::numeric_limits<uint64_t>::max()};
+  WalkKeys(cx, all, [&](std::string_view key, const CompactValue&) {
+    if (found == count || ClusterSlotOf(key) != slot) return false;
+    ++found;
+    look(key);
+    return true;
+  });
 }
 
 std::optional<uint16_t> SlotFrom(int64_t number) {
@@ -161,24 +161,9 @@ void CountKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!number) return reply.Error(kErrNotInteger);
   const auto slot = SlotFrom(*number);
   if (!slot) return reply.Error(kErrSlot);
-  std::vector<int64_t> counts(cx.shards().size(), 0);
-  for (ShardId id = 0; id < counts.size(); ++id) {
-    uint32_t position = 0;
-    do {
-      cx.shards().Await(id, [&](ShardTurn& turn) {
-        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-        for (uint64_t buckets = 0; buckets < kBucketsPerHop; ++buckets) {
-          position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
-            counts[id] += ClusterSlotOf(key) == *slot;
-          });
-          if (position == 0) break;
-        }
-      });
-    } while (position != 0);
-  }
-  int64_t total = 0;
-  for (int64_t count : counts) total += count;
-  reply.Integer(total);
+  int64_t count = 0;
+  WalkSlot(cx, *slot, std::numeric_limits<uint64_t>::max(), [&](std::string_view) { ++count; });
+  reply.Integer(count);
 }
 
 void GetKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -188,9 +173,108 @@ void GetKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!number || !count) return reply.Error(kErrNotInteger);
   const auto slot = SlotFrom(*number);
   if (!slot || *count < 0) return reply.Error(kErrSlotOrCount);
-  const auto keys = KeysInSlot(cx, *slot, static_cast<size_t>(*count));
+  std::vector<std::string> keys;
+  WalkSlot(cx, *slot, static_cast<uint64_t>(*count),
+           [&](std::string_view key) { keys.emplace_back(key); });
   reply.Array(keys.size());
   for (const std::string& key : keys) reply.Bulk(key);
+}
+
+// --- CLUSTERSCAN ---
+
+// The cursor is fingerprint-{tag}-position. The tag's slot is where the walk begins, and what a
+// client sends the next call by; the position is that of SCAN, of this run of the server.
+struct ClusterCursor {
+  std::string_view tag;  // with its braces
+  uint16_t slot = 0;
+  uint64_t position = 0;
+};
+
+std::string_view FingerprintOf(ServerState& server) {
+  return std::string_view(server.run_id).substr(0, 8);
+}
+
+std::optional<ClusterCursor> ParseClusterCursor(std::string_view text, ServerState& server) {
+  const size_t first = text.find('-');
+  if (first == text.npos) return {};
+  const size_t second = text.find('-', first + 1);
+  if (second == text.npos) return {};
+  const std::string_view digits = text.substr(second + 1);
+  ClusterCursor cursor = {.tag = text.substr(first + 1, second - first - 1)};
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, cursor.position);
+  if (stop != end || error != std::errc()) return {};
+  cursor.slot = ClusterSlotOf(cursor.tag);
+  // One of another run begins its walk again.
+  if (text.substr(0, first) != FingerprintOf(server)) cursor.position = 0;
+  return cursor;
+}
+
+// Takes SLOT out of the options; the others are those of SCAN. None: the error is replied.
+struct ClusterScanOptions {
+  KeyScanOptions keys;
+  std::optional<uint16_t> slot;
+};
+
+std::optional<ClusterScanOptions> ParseClusterScanOptions(std::span<const std::string_view> args,
+                                                          ReplySink& reply) {
+  std::vector<std::string_view> others;
+  std::optional<uint16_t> slot;
+  const auto refuse = [&reply](std::string_view error) -> std::optional<ClusterScanOptions> {
+    reply.Error(error);
+    return {};
+  };
+  for (size_t i = 0; i < args.size(); i += 2) {
+    if (i + 1 == args.size()) return refuse(kErrSyntax);
+    if (IsOption(args[i], "SLOT")) {
+      if (slot) return refuse("ERR SLOT option can only be specified once");
+      const auto number = ParseInt64(args[i + 1]);
+      if (number) slot = SlotFrom(*number);
+      if (!slot) return refuse("ERR Invalid or out of range slot");
+    } else {
+      others.insert(others.end(), {args[i], args[i + 1]});
+    }
+  }
+  const auto keys = ParseKeyScanOptions(others, reply);
+  if (!keys) return {};
+  return ClusterScanOptions{.keys = *keys, .slot = slot};
+}
+
+// CLUSTERSCAN cursor [MATCH pattern] [COUNT count] [TYPE type] [SLOT slot]. Of Valkey 9.1. May
+// suspend.
+void ClusterScan(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  ServerState& server = SessionOf(cx).server;
+  if (!IsEmulated(server)) return reply.Error(kErrDisabled);
+  const bool is_begin = args[1] == "0";
+  const auto cursor = is_begin ? ClusterCursor{} : ParseClusterCursor(args[1], server);
+  if (!cursor) return reply.Error("ERR Invalid cursor");
+  const auto options = ParseClusterScanOptions(args.from(2), reply);
+  if (!options) return;
+  std::vector<std::string> keys;
+  if (is_begin) {
+    const std::string tag = ClusterTagOf(options->slot.value_or(0));
+    return ReplyWithKeys(fmt::format("0-{{{}}}-0", tag), keys, reply);
+  }
+  if (options->slot && *options->slot != cursor->slot) {
+    return reply.Error("ERR Cursor slot mismatch with SLOT argument");
+  }
+  const uint16_t end = options->slot ? cursor->slot : kClusterSlots - 1;
+  const bool takes_all = cursor->slot == 0 && !options->slot;
+  const uint64_t count = options->keys.count;
+  // Few keys are in one slot: the more may be looked at.
+  const KeyScan scan = {.cursor = cursor->position,
+                        .count = count,
+                        .buckets = std::max(BucketsFor(count), options->slot ? kBucketsOfSlot : 0)};
+  const uint64_t next = WalkKeys(cx, scan, [&](std::string_view key, const CompactValue& value) {
+    if (!takes_all) {
+      const uint16_t slot = ClusterSlotOf(key);
+      if (slot < cursor->slot || slot > end) return false;
+    }
+    if (options->keys.filter.Accepts(key, value)) keys.emplace_back(key);
+    return true;
+  });
+  const std::string position = fmt::format("{}-{}-{}", FingerprintOf(server), cursor->tag, next);
+  ReplyWithKeys(next == 0 ? "0" : position, keys, reply);
 }
 
 // CLUSTER RESET [HARD | SOFT]: there is nothing to forget, but keys must not be left behind.
@@ -318,6 +402,14 @@ void RegisterClusterCommands(CommandTable* table) {
                 .categories = kAclConnection,
                 .docs = Docs(summary, "3.0.0")});
   };
+  table->Add({.name = "clusterscan",
+              .coordinate = ClusterScan,
+              .arity = -2,
+              .flags = kReadonly,
+              .categories = kAclKeyspace,
+              .docs = Docs("Walks over the keys of the cluster, some at a time.", "9.1.0",
+                           "O(1) for each call; O(N) with SLOT, N keys of the database"),
+              .tips = "nondeterministic_output request_policy:special response_policy:special"});
   add_ok("readonly", "Reads from a replica, if it is one.", kFast | kLoading | kStale);
   add_ok("readwrite", "Ends READONLY.", kFast | kLoading | kStale);
   add_ok("asking", "Announces what follows a redirection.", kFast);

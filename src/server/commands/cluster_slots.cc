@@ -3,6 +3,8 @@
 
 #include <boost/crc.hpp>
 
+#include "helio/base/logging.h"
+
 namespace dfly {
 
 uint16_t ClusterSlotOf(std::string_view key) {
@@ -16,6 +18,21 @@ uint16_t ClusterSlotOf(std::string_view key) {
   boost::crc_xmodem_t crc;  // CRC-16/XMODEM
   crc.process_bytes(key.data(), key.size());
   return static_cast<uint16_t>(crc.checksum() % kClusterSlots);
+}
+
+std::string ClusterTagOf(uint16_t slot) {
+  constexpr std::string_view kDigits =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::string tag(3, '0');
+  for (char first : kDigits) {
+    for (char second : kDigits) {
+      for (char third : kDigits) {
+        tag = {first, second, third};
+        if (ClusterSlotOf(tag) == slot) return tag;
+      }
+    }
+  }
+  LOG(FATAL) << "no tag of three digits has slot " << slot;
 }
 
 }  // namespace dfly

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace dfly {
@@ -11,5 +12,8 @@ namespace dfly {
 inline constexpr uint16_t kClusterSlots = 16384;
 
 uint16_t ClusterSlotOf(std::string_view key);
+
+// A short tag, of letters and digits, whose slot this is. Tries up to 240,000 of them, 2 ms.
+std::string ClusterTagOf(uint16_t slot);
 
 }  // namespace dfly

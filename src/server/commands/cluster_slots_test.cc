@@ -22,5 +22,13 @@ TEST(ClusterSlotsTest, Hashtags) {
   EXPECT_EQ(ClusterSlotOf(""), 0);
 }
 
+TEST(ClusterSlotsTest, TagsOfSlots) {
+  EXPECT_EQ(ClusterTagOf(0), "06S");  // as on valkey.io
+  for (int slot = 0; slot < kClusterSlots; slot += 97) {
+    EXPECT_EQ(ClusterSlotOf(ClusterTagOf(static_cast<uint16_t>(slot))), slot);
+  }
+  EXPECT_EQ(ClusterSlotOf(ClusterTagOf(kClusterSlots - 1)), kClusterSlots - 1);
+}
+
 }  // namespace
 }  // namespace dfly
