@@ -4,7 +4,7 @@ what one step would have replied. Every test also passes on redis-server, unless
 
 import pytest
 
-from harness.resp import NOT_INT, WRONGTYPE, encode
+from harness.resp import NOT_INT, SYNTAX, WRONGTYPE, Error, encode
 from harness.server import only_dragonfly
 
 pytestmark = pytest.mark.sanitized
@@ -81,6 +81,61 @@ def test_sorted_sets(r, r3):
         assert r3.call("ZREVRANGE", name, 0, -1, "WITHSCORES") == pairs[::-1]
         assert r.call("ZRANGE", name, "-inf", "+inf", "BYSCORE") == ELEMENTS
         assert r.call("ZRANGE", name, "-", "+", "BYLEX", "LIMIT", 5, 9_000) == ELEMENTS[5:9_005]
+
+
+SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
+
+
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("count", [8191, 8192, 10**6, 2**63 - 1])
+def test_scans_of_many(r, r3, name, count):
+    """A walk finds all, however much a call asks for, and those that match the pattern."""
+    fill(r)
+    expected = dict(zip(*[iter(WRITES[name][1])] * 2)) if name != "set" else None
+    if name == "zset":
+        expected = {member: b"%g" % score for score, member in
+                    zip(*[iter(WRITES[name][1])] * 2)}
+
+    def walk(client, key, *options):
+        found, cursor, calls = [], b"0", 0
+        while calls == 0 or cursor != b"0":
+            cursor, some = client.call(SCANS[name], key, cursor, "COUNT", count, *options)
+            found += some
+            calls += 1
+        return found, calls
+
+    for key in KEYS:
+        for client in (r, r3):
+            found, calls = walk(client, name + key)
+            assert (calls == 1) == (count > COUNT)
+            if expected is None:
+                assert sorted(found) == ELEMENTS
+            else:
+                assert dict(zip(found[::2], found[1::2])) == expected
+                assert len(found) == 2 * COUNT
+        found, _ = walk(r, name + key, "MATCH", "*00001?")
+        members = found if expected is None else found[::2]
+        assert sorted(members) == ELEMENTS[10:20]
+        assert r.call(SCANS[name], "missing" + key, 7, "COUNT", count) == [b"0", []]
+        assert r.call(SCANS[name], "missing" + key, 7, "COUNT", count, "X") == [b"0", []]
+        assert r.call(SCANS[name], name + key, 0, "COUNT", count, "X") == SYNTAX
+        assert r.call(SCANS[name], name + key, "x", "COUNT", count) == Error("ERR invalid cursor")
+        assert r.call(SCANS[name], "list" + key, 0, "COUNT", count) == WRONGTYPE
+
+
+@only_dragonfly("a command is one step")
+@pytest.mark.parametrize("name", SCANS)
+def test_a_scan_of_many_is_made_in_slices(start_server, name):
+    with start_server(proactor_threads=1).connect() as c:
+        fill(c)
+
+        def hops(count):
+            before = int(c.info("transaction")["tx_hops_at_head"])
+            c.call(SCANS[name], name + KEYS[0], 0, "COUNT", count)
+            return int(c.info("transaction")["tx_hops_at_head"]) - before
+
+        assert hops(100) <= 1
+        assert hops(10**6) >= COUNT // 1024
 
 
 LONG = [

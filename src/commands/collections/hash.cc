@@ -20,8 +20,8 @@
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
 #include "commands/table/long_reads.h"
+#include "commands/table/member_scans.h"
 #include "commands/table/rows.h"
-#include "commands/table/scan_options.h"
 #include "core/text/numbers.h"
 #include "core/types/hash_value.h"
 #include "engine/keyspace/shard_context.h"
@@ -340,35 +340,19 @@ void HRandField(ShardContext& cx, Args args, ReplySink& reply) {
 // --- Walks ---
 
 // HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]. A packed hash comes whole.
-void HScan(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<uint64_t> cursor = ParseCursor(args[2]);
-  if (!cursor) return reply.Error(kErrInvalidCursor);
-  ShardContext::ReadHandle value;
-  if (!FindHash(cx, args.key(), reply, &value)) return;
-  if (!value) {
-    reply.Array(2);
-    reply.Bulk("0");
-    return reply.Array(0);
+struct HashWalk {
+  static constexpr ValueType kType = ValueType::kHash;
+  static constexpr bool kMayLeaveOutValues = true;
+
+  static size_t Size(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+    return HashOf(cx, value).size();
   }
-  const auto options = ParseMemberScanOptions(args.from(3), true, reply);
-  if (!options) return;
-  const HashValue hash = HashOf(cx, value);
-  std::vector<std::string> found;
-  uint64_t seen = 0;
-  const uint32_t next =
-      ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t position) {
-        return hash.Scan(position, [&](std::string_view field, std::string_view text) {
-          ++seen;
-          if (!options->Accepts(field)) return;
-          found.emplace_back(field);
-          if (options->has_values) found.emplace_back(text);
-        });
-      });
-  reply.Array(2);
-  reply.Bulk(std::to_string(next));
-  reply.Array(found.size());
-  for (const std::string& text : found) reply.Bulk(text);
-}
+  template <typename F>
+  static uint32_t Scan(const ShardContext& cx, const ShardContext::ReadHandle& value,
+                       uint32_t cursor, F&& fn) {
+    return HashOf(cx, value).Scan(cursor, fn);
+  }
+};
 
 }  // namespace
 
@@ -421,9 +405,11 @@ void RegisterHashCommands(CommandTable* table) {
   add("hrandfield", HRandField, -2, kReadonly, KeyAt(1), "Returns random fields of a hash.",
       "6.2.0", "O(N) where N is the number of fields returned, at most that of the hash's.",
       "nondeterministic_output");
-  add("hscan", HScan, -3, kReadonly, KeyAt(1), "Walks over the fields of a hash, some at a time.",
-      "2.8.0", "O(1) for each call, O(N) for the whole walk where N is the number of fields.",
-      "nondeterministic_output");
+  add("hscan", ScanMembers<HashWalk>, -3, kReadonly, KeyAt(1),
+      "Walks over the fields of a hash, some at a time.", "2.8.0",
+      "O(1) for each call, O(N) for the whole walk where N is the number of fields.",
+      "nondeterministic_output",
+      {.across = ScanMembersInSlices<HashWalk>, .asks_for_many = ScansMany<HashWalk>});
   RegisterHashDeadlineCommands(table);
 }
 

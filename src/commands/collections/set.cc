@@ -17,8 +17,8 @@
 #include "commands/collections/set_commands.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
+#include "commands/table/member_scans.h"
 #include "commands/table/rows.h"
-#include "commands/table/scan_options.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -88,30 +88,20 @@ void SMembers(ShardContext& cx, Args args, ReplySink& reply) {
   ReplyWithAll(SetOf(cx, value), reply);
 }
 
-// SSCAN key cursor [MATCH pattern] [COUNT count]. Options of a missing key are not looked at.
-void SScan(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<uint64_t> cursor = ParseCursor(args[2]);
-  if (!cursor) return reply.Error(kErrInvalidCursor);
-  const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  MemberList found;
-  uint32_t position = 0;
-  if (value) {
-    const auto options = ParseMemberScanOptions(args.from(3), false, reply);
-    if (!options) return;
-    uint64_t seen = 0;
-    position = ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t from) {
-      return SetOf(cx, value).Scan(from, [&](std::string_view member) {
-        ++seen;
-        if (options->Accepts(member)) found.Add(member);
-      });
-    });
+// SSCAN key cursor [MATCH pattern] [COUNT count].
+struct SetWalk {
+  static constexpr ValueType kType = ValueType::kSet;
+  static constexpr bool kMayLeaveOutValues = false;
+
+  static size_t Size(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+    return SetOf(cx, value).size();
   }
-  reply.Array(2);
-  reply.Bulk(std::to_string(position));
-  reply.Array(found.size());
-  for (size_t i = 0; i < found.size(); ++i) reply.Bulk(found[i]);
-}
+  template <typename F>
+  static uint32_t Scan(const ShardContext& cx, const ShardContext::ReadHandle& value,
+                       uint32_t cursor, F&& fn) {
+    return SetOf(cx, value).Scan(cursor, fn);
+  }
+};
 
 // --- Random ones ---
 
@@ -356,8 +346,10 @@ void RegisterSetCommands(CommandTable* table) {
       "O(N) where N is the number of members removed.", "nondeterministic_output");
   add("srandmember", SRandMember, -2, kReadonly, KeyAt(1), "Returns random members of a set.",
       "1.0.0", "O(N) where N is the number of members returned.", "nondeterministic_output");
-  add("sscan", SScan, -3, kReadonly, KeyAt(1), "Returns some members of a set, call by call.",
-      "2.8.0", "O(N) where N is COUNT; all of a set that is no table.", "nondeterministic_output");
+  add("sscan", ScanMembers<SetWalk>, -3, kReadonly, KeyAt(1),
+      "Returns some members of a set, call by call.", "2.8.0",
+      "O(N) where N is COUNT; all of a set that is no table.", "nondeterministic_output",
+      {.across = ScanMembersInSlices<SetWalk>, .asks_for_many = ScansMany<SetWalk>});
   table->Add({.name = "smove",
               .run = SMove,
               .across = SMoveAcross,

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "commands/table/numbers.h"
+#include "commands/table/args.h"
 #include "core/text/glob.h"
 #include "core/text/numbers.h"
 #include "facade/replies/error_texts.h"
@@ -29,20 +29,24 @@ bool MemberScanOptions::Accepts(std::string_view member) const {
 
 std::optional<MemberScanOptions> ParseMemberScanOptions(std::span<const std::string_view> args,
                                                         bool may_leave_out_values,
-                                                        ReplySink& reply) {
+                                                        std::string_view* error) {
   MemberScanOptions options;
+  const auto refuse = [error](std::string_view text) -> std::optional<MemberScanOptions> {
+    *error = text;
+    return {};
+  };
   for (size_t i = 0; i < args.size(); ++i) {
     const bool has_value = i + 1 < args.size();
     if (has_value && IsOption(args[i], "COUNT")) {
       const std::optional<int64_t> count = ParseInt64(args[++i]);
-      if (!count || *count < 1) return Refuse(reply, count ? kErrSyntax : kErrNotInteger);
+      if (!count || *count < 1) return refuse(count ? kErrSyntax : kErrNotInteger);
       options.count = static_cast<uint64_t>(*count);
     } else if (has_value && IsOption(args[i], "MATCH")) {
       options.pattern = args[++i];
     } else if (may_leave_out_values && IsOption(args[i], "NOVALUES")) {
       options.has_values = false;
     } else {
-      return Refuse(reply, kErrSyntax);
+      return refuse(kErrSyntax);
     }
   }
   return options;

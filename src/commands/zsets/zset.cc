@@ -16,8 +16,8 @@
 
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
+#include "commands/table/member_scans.h"
 #include "commands/table/numbers.h"
-#include "commands/table/scan_options.h"
 #include "commands/zsets/zset_commands.h"
 #include "commands/zsets/zset_ranges.h"
 #include "core/text/numbers.h"
@@ -418,35 +418,20 @@ void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t rank : ranks) zset.ForRange(rank, 1, false, reply_one);
 }
 
-// ZSCAN key cursor [MATCH pattern] [COUNT count]. Options of a missing key are not looked at.
-void ZScan(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<uint64_t> cursor = ParseCursor(args[2]);
-  if (!cursor) return reply.Error(kErrInvalidCursor);
-  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  ScoredMembers found;
-  uint32_t position = 0;
-  if (value) {
-    const auto options = ParseMemberScanOptions(args.from(3), false, reply);
-    if (!options) return;
-    const ZsetValue zset = ToRead(*value);
-    uint64_t seen = 0;
-    position = ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t from) {
-      return zset.Scan(from, [&](std::string_view member, double score) {
-        ++seen;
-        if (options->Accepts(member)) found.Add(member, score);
-      });
-    });
+// ZSCAN key cursor [MATCH pattern] [COUNT count].
+struct ZsetWalk {
+  static constexpr ValueType kType = ValueType::kZset;
+  static constexpr bool kMayLeaveOutValues = false;
+
+  static size_t Size(const ShardContext&, const ShardContext::ReadHandle& value) {
+    return ToRead(*value).size();
   }
-  reply.Array(2);
-  reply.Bulk(std::to_string(position));
-  reply.Array(2 * found.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    char text[kDoubleTextMax];
-    reply.Bulk(found.members[i]);
-    reply.Bulk(FormatDouble(found.scores[i], text));  // a text in RESP3, too
+  template <typename F>
+  static uint32_t Scan(const ShardContext&, const ShardContext::ReadHandle& value, uint32_t cursor,
+                       F&& fn) {
+    return ToRead(*value).Scan(cursor, fn);
   }
-}
+};
 
 }  // namespace
 
@@ -535,7 +520,10 @@ void RegisterZsetCommands(CommandTable* table) {
                                      "number returned."},
               .tips = "nondeterministic_output"});
   table->Add({.name = "zscan",
-              .run = ZScan,
+              .run = ScanMembers<ZsetWalk>,
+              .across = ScanMembersInSlices<ZsetWalk>,
+              .slices = true,
+              .asks_for_many = ScansMany<ZsetWalk>,
               .arity = -3,
               .flags = kReadonly,
               .categories = kAclSortedSet,
