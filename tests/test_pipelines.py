@@ -11,7 +11,7 @@ import pytest
 
 from harness.resp import OK, Error, RespSocket, Status, encode
 from harness.seeds import new_rng, new_seed
-from harness.server import REFERENCE, SANITIZED, wait_until
+from harness.server import REFERENCE, SANITIZED, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.matrix]
 
@@ -181,6 +181,45 @@ def test_large_values_are_whole_whatever_the_splits(server, r, round_):
 
 
 @sanitized
+@sanitized
+@only_dragonfly("a command is one step")
+@pytest.mark.parametrize("begins_in_a_command", [False, True])
+def test_one_buffer_of_slow_commands_lets_others_run(start_server, begins_in_a_command):
+    """Another client's INCRs come between the two GETs only if the thread, of which there is one,
+    stops in the middle of what it has received at once."""
+    server = start_server(proactor_threads=1)
+    with server.connect() as c, server.connect() as other, server.connect() as r:
+        c.call("RPUSH", "list", *range(2000))
+        c.do("SET n 0")
+        slow = [("LPOS", "list", "none")] * 900
+        data = b"".join(encode(*line) for line in [("GET", "n"), *slow, ("GET", "n")])
+        assert 24 * 1024 < len(data) < 32 * 1024
+        first = 5 if begins_in_a_command else 0
+        is_done = threading.Event()
+
+        def count():
+            while not is_done.is_set():
+                other.do("INCR n")
+
+        between = 0
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            for _ in range(200):  # the other client may get no core meanwhile
+                if first > 0:
+                    c.send(data[:first])
+                    wait_until(lambda: b" qbuf=5 " in r.do("CLIENT LIST"))
+                c.send(data[first:])
+                replies = [c.read() for _ in range(len(slow) + 2)]
+                between = max(between, int(replies[-1]) - int(replies[0]))
+                if between >= 2:
+                    break
+        finally:
+            is_done.set()
+            thread.join()
+        assert between >= 2
+
+
 def test_quit_in_the_middle_ends_the_replies_there(server):
     rng = new_rng()
     for round_ in range(20):

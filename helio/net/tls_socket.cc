@@ -73,7 +73,15 @@ void TlsSocket::StartRecv() {
 }
 
 void TlsSocket::OnRecv(std::string_view data) {
-  if (closing_ || recv_ended_) return;
+  while (!data.empty() && !closing_ && !recv_ended_) {
+    const std::string_view piece = data.substr(0, kPieceBytes);
+    Take(piece);
+    data.remove_prefix(piece.size());
+    if (!data.empty() && !closing_ && inner_->IsTurnOver()) return inner_->GiveBack(data.size());
+  }
+}
+
+void TlsSocket::Take(std::string_view data) {
   session_->Feed(data);
   if (!session_->is_established()) AdvanceHandshake();
   if (!closing_ && !recv_ended_ && session_->is_established()) ReadAll();

@@ -41,6 +41,8 @@ class TlsSocket final : public Socket, private Socket::Handler {
   static constexpr int kChunksMax = 16;
   // What a peer may make us answer (key updates, alerts) while it does not read.
   static constexpr size_t kUnaskedMax = 16 * 1024;
+  // So much is decrypted between two looks at the turn; a record has as much.
+  static constexpr size_t kPieceBytes = 16 * 1024;
 
   void OnRecv(std::string_view data) override;
   void OnRecvEnd(int error) override;
@@ -49,6 +51,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
   void OnClosed() override;
   void OnDetached() override;
 
+  void Take(std::string_view data);
   void AdvanceHandshake();
   void ReadAll();
   // Hands what the session has for the peer to the inner socket.

@@ -159,9 +159,26 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
     --postponed_;
   } else if (postponed_ > 0 || !uring().IsInTurn(&recv_op_)) [[unlikely]] {
     ++postponed_;
-    return uring().Postpone(&recv_op_, result, flags);
+    return uring().Postpone(&recv_op_, result, flags, false);
   }
   TakeRecv(result, flags);
+}
+
+bool UringSocket::GiveBuffer(int result, uint32_t flags) {
+  static_assert(UringProactor::kBufferSize <= UINT16_MAX, "taken_ and given_back_");
+  const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
+  const size_t begin = std::exchange(taken_, 0);
+  if (!closing_)
+    handler_->OnRecv({uring().buffer(id) + begin, static_cast<size_t>(result) - begin});
+  const uint16_t given_back = std::exchange(given_back_, 0);
+  if (given_back == 0 || closing_) [[likely]] {
+    uring().ReturnBuffer(id);
+    return true;
+  }
+  taken_ = static_cast<uint16_t>(result - given_back);
+  recv_armed_ = true;  // until this one's turn
+  uring().Postpone(&recv_op_, result, flags, postponed_++ > 0);
+  return false;
 }
 
 void UringSocket::TakeRecv(int result, uint32_t flags) {
@@ -173,9 +190,7 @@ void UringSocket::TakeRecv(int result, uint32_t flags) {
   } else if (result > 0) {
     if (singles_ != 0) [[unlikely]]
       --singles_;
-    const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
-    if (!closing_) handler_->OnRecv({uring().buffer(id), static_cast<size_t>(result)});
-    uring().ReturnBuffer(id);
+    if (!GiveBuffer(result, flags)) return;
   } else if ((flags & IORING_CQE_F_BUFFER) != 0) {
     uring().ReturnBuffer(flags >> IORING_CQE_BUFFER_SHIFT);
   }

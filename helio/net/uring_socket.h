@@ -19,6 +19,8 @@ class UringSocket final : public Socket {
   void Close() override;
   void Detach() override;
   void ReceiveInto(std::span<char> room) override;
+  bool IsTurnOver() override { return !uring().IsTimeLeft(); }
+  void GiveBack(size_t bytes) override { given_back_ = static_cast<uint16_t>(bytes); }
 
  private:
   struct Op : UringOp {
@@ -49,6 +51,8 @@ class UringSocket final : public Socket {
   void QueueSend();
   void OnRecvCompletion(int result, uint32_t flags);
   void TakeRecv(int result, uint32_t flags);
+  // Gives the handler what a buffer has. False: it has given a part back, which is postponed.
+  bool GiveBuffer(int result, uint32_t flags);
   void OnSendCompletion(int result);
   // What Close or Detach has begun.
   void FinishIfIdle();
@@ -77,14 +81,16 @@ class UringSocket final : public Socket {
   bool recv_into_ = false;   // and the room
   uint8_t singles_ = 0;      // so many receives to come are no multishots
   uint16_t postponed_ = 0;   // completions of recv_op_, which is armed until the last one's turn
-  bool recv_ended_ = false;  // OnRecvEnd was called
-  bool peer_ended_ = false;  // its side, or all of it: a receive that is begun will come to the end
+  uint16_t taken_ = 0;       // bytes of the first of them
+  uint16_t given_back_ = 0;  // by the handler that is being called
   bool shutdown_told_ = false;
-  bool broken_ = false;      // what has arrived is all there will be: it is received, wanted or not
-  bool must_renew_ = false;  // the receive that is armed may have overlooked the end
-  bool cancel_armed_ = false;
-  bool hangup_armed_ = false;
-  bool send_armed_ = false;  // the kernel owns send_op_ and the bytes
+  bool recv_ended_ : 1 = false;  // OnRecvEnd was called
+  bool peer_ended_ : 1 = false;  // its side, or all of it: a receive will come to the end
+  bool broken_ : 1 = false;  // what has arrived is all there will be: it is received, wanted or not
+  bool must_renew_ : 1 = false;  // the receive that is armed may have overlooked the end
+  bool cancel_armed_ : 1 = false;
+  bool hangup_armed_ : 1 = false;
+  bool send_armed_ : 1 = false;  // the kernel owns send_op_ and the bytes
   bool closing_ : 1 = false;
   bool detaching_ : 1 = false;
   bool closed_ : 1 = false;  // or detached

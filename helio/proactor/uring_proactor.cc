@@ -198,25 +198,32 @@ void UringProactor::Poll(uint64_t timeout_ns) {
   RunCompletions();
 }
 
-void UringProactor::Postpone(UringOp* receive, int result, uint32_t flags) {
-  postponed_.push_back({receive, result, flags | kPostponed});
+void UringProactor::Postpone(UringOp* receive, int result, uint32_t flags, bool is_next) {
+  const Completion completion = {receive, result, flags | kPostponed};
+  if (is_next) {
+    postponed_.push_front(completion);
+  } else {
+    postponed_.push_back(completion);
+  }
   AtIterationEnd(&postponed_hook_);
 }
 
 bool UringProactor::IsTimeLeft() {
   const int64_t now = CycleClock::Now();
-  if (turn_ == kSurelyInTurn) turn_end_ = now + turn_cycles_;
+  if (turn_end_ == 0) turn_end_ = now + turn_cycles_;
   return now < turn_end_;
 }
 
 // One turn for all of them.
 void UringProactor::RunPostponed() {
-  const int64_t end = CycleClock::Now() + turn_cycles_;
+  turn_end_ = 0;
+  IsTimeLeft();
   do {
     const Completion completion = postponed_.front();
     postponed_.pop_front();
     completion.op->complete(completion.op, completion.result, completion.flags);
-  } while (!postponed_.empty() && CycleClock::Now() < end);
+  } while (!postponed_.empty() && IsTimeLeft());
+  turn_end_ = 0;
 }
 
 void UringProactor::RunCompletions() {

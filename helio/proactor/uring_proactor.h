@@ -49,27 +49,32 @@ class UringProactor final : public Proactor {
 
   // The group of provided buffers that receives take theirs from.
   static constexpr uint16_t kBufferGroup = 0;
-  static constexpr uint32_t kBufferSize = 8 * 1024;
-  static constexpr uint32_t kBufferCount = 256;  // a power of two
+  // What is in one buffer is parsed where it is: values of some kilobytes should find room in it.
+  static constexpr uint32_t kBufferSize = 32 * 1024;
+  static constexpr uint32_t kBufferCount = 64;  // a power of two
 
   const char* buffer(uint32_t id) const { return buffers_ + static_cast<size_t>(id) * kBufferSize; }
   void ReturnBuffer(uint32_t id);
 
   // Turns. A receive that gets one buffer after the other, as of a long pipeline, would have the
   // thread for itself for as long as the data of all its buffers takes. Once it has used its turn
-  // the socket postpones the others, and they are completed again in later iterations, with
-  // kPostponed among their flags, in the order in which they came.
+  // the socket postpones the others, and what is left of the one at hand. They are completed again
+  // in later iterations, with kPostponed among their flags, in the order in which they came.
   static constexpr uint32_t kPostponed = 1u << 15;  // the kernel has no such flag
   // Of a completion of `receive`, none of which is postponed: may it be taken at once?
   bool IsInTurn(const UringOp* receive) {
     if (receive != turn_op_) {
       turn_op_ = receive;
       turn_ = 0;
+      turn_end_ = 0;
     }
     // Few may have as long as they need: that saves a look at the clock.
-    return ++turn_ < kSurelyInTurn || IsTimeLeft();
+    return (++turn_ < kSurelyInTurn && turn_end_ == 0) || IsTimeLeft();
   }
-  void Postpone(UringOp* receive, int result, uint32_t flags);
+  // Whether the turn goes on in which a completion is taken; it begins with the first such look.
+  bool IsTimeLeft();
+  // `is_next`: before those that are postponed already.
+  void Postpone(UringOp* receive, int result, uint32_t flags, bool is_next);
 
   size_t receive_buffer_bytes() const override { return size_t{kBufferCount} * kBufferSize; }
   size_t ResidentReceiveBuffers() const override;
@@ -89,14 +94,13 @@ class UringProactor final : public Proactor {
   void TrySubmit();
   void RunCompletions();
   void RunPostponed();
-  bool IsTimeLeft();
 
   struct WakeOp : UringOp {
     using UringOp::UringOp;
     UringProactor* proactor = nullptr;
   };
 
-  static constexpr uint32_t kSurelyInTurn = 4;
+  static constexpr uint32_t kSurelyInTurn = 2;
   static constexpr int64_t kTurnNanos = 250'000;
   struct Completion {
     UringOp* op;
@@ -118,7 +122,7 @@ class UringProactor final : public Proactor {
   char* buffers_ = nullptr;
   const UringOp* turn_op_ = nullptr;  // whose completions come, one behind the other
   uint32_t turn_ = 0;                 // so many of them
-  int64_t turn_end_ = 0;              // by CycleClock; set with the last one that is surely in it
+  int64_t turn_end_ = 0;              // by CycleClock; 0: nobody has looked at the clock yet
   const int64_t turn_cycles_ = CycleClock::FromNanos(kTurnNanos);
   std::deque<Completion> postponed_;  // at most kBufferCount, and one without a buffer per receive
   PostponedHook postponed_hook_;      // queued as long as there are some: the loop must not sleep

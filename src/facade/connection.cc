@@ -79,29 +79,50 @@ void Connection::Start() {
 
 void Connection::StartWith(std::string_view received) {
   Start();
-  if (!received.empty()) OnRecv(received);
+  if (!received.empty()) Receive(received, false);
 }
 
-void Connection::OnRecv(std::string_view data) {
+void Connection::OnRecv(std::string_view data) { Receive(data, true); }
+
+void Connection::Receive(std::string_view data, bool may_pause) {
   ++buffers_->traffic.reads;
   buffers_->traffic.received_bytes += data.size();
   last_active_ns_ = socket_->proactor()->now_ns();
-  if (closing_ || close_when_sent_) return;
+  while (!closing_ && !close_when_sent_) {
+    data.remove_prefix(TakeSome(data, may_pause));
+    if (data.empty()) return;
+    if (may_pause && socket_->IsTurnOver()) {
+      buffers_->traffic.received_bytes -= data.size();
+      return socket_->GiveBack(data.size());
+    }
+  }
+}
+
+size_t Connection::TakeSome(std::string_view data, bool may_pause) {
+  const size_t size = data.size();
   if (!parser_.room().empty()) [[unlikely]] {
     data.remove_prefix(parser_.Fill(data));
-    if (!OnLargeInput() || data.empty()) return;
+    if (!OnLargeInput() || data.empty()) return size;
   }
+  const size_t filled = size - data.size();
   if (!input_.empty()) {
+    data = data.substr(0, std::max(kTurnLookBytes, needed()));
     input_.Append(data);
-    if (IsHeavyInput()) return;
+    const size_t taken = filled + data.size();
+    if (IsHeavyInput()) return taken;
     stalled_ = true;
     ExecuteInput();
     Recount();
     if (CheckInput() && !parser_.room().empty()) OnLargeInput();
-    return;
+    return taken;
   }
-  const size_t taken = can_execute() && has_room() ? Execute(data) : 0;
-  if (closing_ || close_when_sent_) return;
+  const size_t taken = can_execute() && has_room() ? Execute(data, may_pause) : 0;
+  if (closing_ || close_when_sent_) return size;
+  if (std::exchange(paused_, false)) [[unlikely]] {
+    Recount();
+    AdjustRecv();
+    return filled + taken;
+  }
   data.remove_suffix(parser_.TakenFromEnd());
   if (taken < data.size()) {
     stalled_ = !in_command() || !can_execute() || !has_room();
@@ -115,6 +136,7 @@ void Connection::OnRecv(std::string_view data) {
   AdjustRecv();
   if (!parser_.room().empty()) [[unlikely]]
     OnLargeInput();
+  return size;
 }
 
 void Connection::OnRecvInto(size_t bytes) {
@@ -149,7 +171,7 @@ bool Connection::CheckInput() {
   return false;
 }
 
-size_t Connection::Execute(std::string_view data) {
+size_t Connection::Execute(std::string_view data, bool may_pause) {
   DCHECK(!executing_);
   executing_ = true;
   stalled_ = true;
@@ -157,7 +179,13 @@ size_t Connection::Execute(std::string_view data) {
   constexpr size_t kLarge = CommandSink::kLargeCommand;
   const bool may_be_large = data.size() > kLarge;
   size_t taken = 0;
+  size_t next_look = may_pause ? kTurnLookBytes : SIZE_MAX;
   while (taken < data.size() && can_execute() && has_room()) {
+    if (taken >= next_look) [[unlikely]] {
+      paused_ = socket_->IsTurnOver();
+      if (paused_) break;
+      next_look = taken + kTurnLookBytes;
+    }
     if (!speaks_resp_) [[unlikely]] {
       const std::string_view rest = data.substr(taken);
       const size_t bytes = memcached_ != nullptr ? ExecuteMemcached(rest) : ExecuteHttp(rest);
@@ -217,7 +245,7 @@ size_t Connection::Execute(std::string_view data) {
     sink_->OnTakenBytes(this, data.substr(0, executed_bytes_ - executed_before));
   sink_->OnInputPause(this);
   executing_ = false;
-  if (taken == data.size()) stalled_ = false;
+  if (taken == data.size() || paused_) stalled_ = false;
   if (barrier_ && replies_.empty()) barrier_ = false;
   // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
   if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
@@ -305,7 +333,7 @@ size_t Connection::ExecuteMemcached(std::string_view data) {
 void Connection::ExecuteInput() {
   // A barrier may fall while its command's predecessors run, so this is a loop.
   while (stalled_ && can_execute() && has_room()) {
-    input_.Consume(Execute(input_.view()));
+    input_.Consume(Execute(input_.view(), false));
     input_.Truncate(input_.size() - parser_.TakenFromEnd());
   }
   AdjustRecv();

@@ -409,8 +409,13 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // One request; how many bytes it took.
   size_t ExecuteHttp(std::string_view data);
   size_t ExecuteMemcached(std::string_view data);
-  // Executes commands of `data` and returns how many bytes they took.
-  size_t Execute(std::string_view data);
+  // Executes commands of `data` and returns how many bytes they took. `may_pause`: sets paused_ and
+  // leaves the others if the socket's turn is over.
+  size_t Execute(std::string_view data, bool may_pause);
+  // What has arrived. `may_pause`: by OnRecv, so some may be given back.
+  void Receive(std::string_view data, bool may_pause);
+  // Takes some of it, or all, and returns how many bytes.
+  size_t TakeSome(std::string_view data, bool may_pause);
   // The command is large.
   CommandSink::Outcome GiveLarge();
   // A large argument is being received: says where its next bytes go. False: it was closed.
@@ -487,6 +492,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
   size_t output_watch_ = SIZE_MAX;
+  // So much input is executed before it looks whether its turn is over.
+  static constexpr size_t kTurnLookBytes = 8 * 1024;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
   // reply_bytes_max and one reply for each.
@@ -506,6 +513,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool has_ended_whole_ = false;
   bool is_new_ = true;  // no command of it was seen
   bool executing_ = false;
+  bool paused_ = false;   // Execute has: its turn is over
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;
   bool peer_ended_ = false;  // the client, its side; not all of what it sent was received then
