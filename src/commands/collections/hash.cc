@@ -49,6 +49,10 @@ bool SetPairs(ShardContext& cx, Args args, ReplySink& reply, int64_t* added) {
   for (size_t i = 0; i < pairs.size(); i += 2) {
     *added += hash.Set(pairs[i], pairs[i + 1], cx.shard().hash_limit());
   }
+  if (!cx.tells_fields()) [[likely]] {
+    cx.Changed(args.key(), KeyEvent::kHSet, pairs.size() / 2);
+    return true;
+  }
   ChangedNames names(cx);
   names.AddPairs(pairs);
   cx.ChangedFields(args.key(), KeyEvent::kHSet, names, pairs.size() / 2);
