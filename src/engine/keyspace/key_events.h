@@ -133,14 +133,12 @@ class KeyEventClasses {
   static constexpr uint32_t kModule = 1 << 11;   // d
   static constexpr uint32_t kNew = 1 << 12;      // n, not in A
   static constexpr uint32_t kMiss = 1 << 13;     // m, not in A
-  // Of the fields of hashes.
-  static constexpr uint32_t kSubkeyspace = 1 << 14;  // S: to __subkeyspace@<db>__:<key>
-  static constexpr uint32_t kSubkeyevent = 1 << 15;  // T: to __subkeyevent@<db>__:<event>
-  static constexpr uint32_t kSubkeyspaceItem = 1
-                                               << 16;  // I: to __subkeyspaceitem@..:<key>\n<field>
-  static constexpr uint32_t kSubkeyspaceEvent = 1
-                                                << 17;  // V: to __subkeyspaceevent@..:<event>|<key>
-  static constexpr uint32_t kAll = kNew - kGeneric;     // A
+  // Of fields of hashes, each to its channel (docs/notifications.md).
+  static constexpr uint32_t kSubkeyspace = 1 << 14;       // S
+  static constexpr uint32_t kSubkeyevent = 1 << 15;       // T
+  static constexpr uint32_t kSubkeyspaceItem = 1 << 16;   // I
+  static constexpr uint32_t kSubkeyspaceEvent = 1 << 17;  // V
+  static constexpr uint32_t kAll = kNew - kGeneric;       // A
 
   KeyEventClasses() = default;
   // None: a letter is no class.
