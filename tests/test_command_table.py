@@ -93,6 +93,10 @@ ACCEPTED = {
         (name, "flags"): "blocking commands are allowed in scripts since 7.2"
         for name in ("blpop", "brpop", "blmove", "brpoplpush", "bzpopmin", "bzpopmax", "wait")
     },
+    **{
+        (name, "flags"): "script_runner came with 8.10"
+        for name in ("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro")
+    },
     ("save", "arity"): "takes the format, RDB or DF",
     ("wait", "categories"): "a blocking command since 7.2",
     **{(name, "arity"): "WITHSCORE came with 7.2" for name in ("zrank", "zrevrank")},

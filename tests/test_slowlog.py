@@ -95,6 +95,36 @@ def test_long_commands_are_cut(log):
     assert long[2] == b"A" * 128 + b"... (1 more bytes)"
 
 
+@only_dragonfly("they came with 8.8")
+def test_how_much_of_a_command_is_kept(log):
+    assert log.call("CONFIG", "GET", "slowlog-entry-max-*") == [
+        b"slowlog-entry-max-argc", b"32", b"slowlog-entry-max-string-len", b"128"]
+    command = ["MGET", *(str(i) * 10 for i in range(5))]
+    try:
+        for argc, length in ((6, 9), (5, 200), (40, 1), (1, 1)):
+            assert log.call("CONFIG", "SET", "slowlog-entry-max-argc", argc,
+                            "slowlog-entry-max-string-len", length) == OK
+            log.call("SLOWLOG", "RESET")
+            log.call(*ALL)
+            log.call(*command)
+            *_, kept = logged(log)
+            shown = [word.encode() for word in command]
+            if len(shown) > argc:
+                shown = [*shown[:argc - 1], b"... (%d more arguments)" % (len(shown) - argc + 1)]
+            assert kept[0] == (shown[0] if len(shown[0]) <= length or argc == 1
+                               else shown[0][:length] + b"... (%d more bytes)" % (4 - length))
+            assert len(kept) == len(shown)
+            if argc > 1:
+                assert kept[1] == (shown[1] if length >= 10 else
+                                   shown[1][:length] + b"... (%d more bytes)" % (10 - length))
+            assert kept[-1] == shown[-1] or argc >= len(command)
+    finally:
+        log.call("CONFIG", "SET", "slowlog-entry-max-argc", 32, "slowlog-entry-max-string-len", 128)
+    for name in ("slowlog-entry-max-argc", "slowlog-entry-max-string-len"):
+        for value in ("0", "-1", "2147483648", "x"):
+            assert isinstance(log.call("CONFIG", "SET", name, value), Error)
+
+
 def test_secrets_are_not_logged(log):
     log.call("AUTH", "default", "secret")
     log.call("HELLO", "2", "AUTH", "default", "secret")

@@ -102,6 +102,33 @@ TEST_F(TlsSessionTest, HandshakesByteByByte) {
   }
 }
 
+// As a text of C the name would be "alice".
+TEST_F(TlsSessionTest, ACommonNameWithANulInItNamesNobody) {
+  const std::string names[] = {"alice", std::string("alice\0.example", 14)};
+  for (const std::string& name : names) {
+    certificates_.Make("client", nullptr, name);
+    TlsOptions server_options;
+    server_options.cert_file = certificates_.cert("server");
+    server_options.key_file = certificates_.key("server");
+    server_options.ca_cert_file = certificates_.cert("client");
+    const auto server = Make(TlsContext::Side::kServer, server_options)->NewSession();
+    TlsOptions client_options;
+    client_options.cert_file = certificates_.cert("client");
+    client_options.key_file = certificates_.key("client");
+    client_options.ca_cert_file = certificates_.cert("server");
+    const auto client = Make(TlsContext::Side::kClient, client_options)->NewSession();
+    EXPECT_EQ(client->Handshake(), Status::kNeedsInput);
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_TRUE(Bring(client.get(), server.get(), 1000)) << server->error();
+      ASSERT_TRUE(Bring(server.get(), client.get(), 1000)) << client->error();
+    }
+    ASSERT_TRUE(server->has_peer_certificate());
+    const auto known = server->PeerNames(TlsNameField::kCommonName);
+    EXPECT_EQ(known,
+              name == "alice" ? std::vector<std::string>{"alice"} : std::vector<std::string>());
+  }
+}
+
 TEST_F(TlsSessionTest, AServerIsToldItsNameButNoAddress) {
   const auto context = Client();
   for (const std::string host : {"primary.example", "10.0.0.1", "fe80::1%eth0", ""}) {

@@ -31,7 +31,9 @@ class TestCertificates {
   std::string cert(const std::string& name) const { return folder_ + "/" + name + ".crt"; }
   std::string key(const std::string& name) const { return folder_ + "/" + name + ".key"; }
 
-  void Make(const std::string& name, const char* passphrase = nullptr) const {
+  // With that common name, if there is one, which may have any bytes; else with `name`.
+  void Make(const std::string& name, const char* passphrase = nullptr,
+            const std::string& common_name = "") const {
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key_pair(EVP_EC_gen("P-256"),
                                                                        EVP_PKEY_free);
     const std::unique_ptr<X509, decltype(&X509_free)> x509(X509_new(), X509_free);
@@ -41,8 +43,10 @@ class TestCertificates {
     X509_gmtime_adj(X509_getm_notAfter(x509.get()), 3600);
     X509_set_pubkey(x509.get(), key_pair.get());
     X509_NAME* const subject = X509_get_subject_name(x509.get());
+    const std::string& subject_name = common_name.empty() ? name : common_name;
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
-                               reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
+                               reinterpret_cast<const unsigned char*>(subject_name.data()),
+                               static_cast<int>(subject_name.size()), -1, 0);
     X509_set_issuer_name(x509.get(), subject);
     X509_sign(x509.get(), key_pair.get(), EVP_sha256());
     Write(cert(name), [&](FILE* file) { PEM_write_X509(file, x509.get()); });

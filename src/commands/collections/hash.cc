@@ -49,7 +49,13 @@ bool SetPairs(ShardContext& cx, Args args, ReplySink& reply, int64_t* added) {
   for (size_t i = 0; i < pairs.size(); i += 2) {
     *added += hash.Set(pairs[i], pairs[i + 1], cx.shard().hash_limit());
   }
-  cx.Changed(args.key(), KeyEvent::kHSet, pairs.size() / 2);
+  if (!cx.tells_fields()) [[likely]] {
+    cx.Changed(args.key(), KeyEvent::kHSet, pairs.size() / 2);
+    return true;
+  }
+  ChangedNames names(cx);
+  names.AddPairs(pairs);
+  cx.ChangedFields(args.key(), KeyEvent::kHSet, names, pairs.size() / 2);
   return true;
 }
 
@@ -73,7 +79,7 @@ void HSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   if (value && HashOf(cx, value).Has(args[2])) return reply.Integer(0);
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
   HashOrNew(cx, value).Set(args[2], args[3], cx.shard().hash_limit());
-  cx.Changed(args.key(), KeyEvent::kHSet);
+  cx.ChangedFields(args.key(), KeyEvent::kHSet, args.from(2).first(1));
   reply.Integer(1);
 }
 
@@ -83,11 +89,15 @@ void HDel(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return reply.Integer(0);
   HashValue hash = HashOf(cx, value);
   size_t erased = 0;
+  ChangedNames names(cx);
   for (std::string_view field : args.rest()) {
-    erased += hash.Erase(field);
+    if (hash.Erase(field)) {
+      ++erased;
+      names.Add(field);
+    }
     if (hash.size() == 0) break;
   }
-  if (erased > 0) cx.Changed(args.key(), KeyEvent::kHDel, erased);
+  if (erased > 0) cx.ChangedFields(args.key(), KeyEvent::kHDel, names, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -98,7 +108,7 @@ void SetNumber(ShardContext& cx, Args args, ShardContext::WriteHandle value, std
                KeyEvent event) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
   HashOrNew(cx, value).Set(args[2], text, cx.shard().hash_limit(), HashValue::OldDeadline::kKeep);
-  cx.Changed(args.key(), event);
+  cx.ChangedFields(args.key(), event, args.from(2).first(1));
 }
 
 void HIncrBy(ShardContext& cx, Args args, ReplySink& reply) {

@@ -122,13 +122,15 @@ void HPersist(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return ReplyWithAll(kAbsent, fields->size(), reply);
   HashValue hash = HashOf(cx, value);
   size_t persisted = 0;
+  ChangedNames names(cx);
   reply.Array(fields->size());
   for (std::string_view field : *fields) {
     const bool had_one = hash.ClearDeadline(field);
     persisted += had_one;
+    if (had_one) names.Add(field);
     reply.Integer(had_one ? kDone : hash.Has(field) ? kHasNone : kAbsent);
   }
-  if (persisted > 0) cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
+  if (persisted > 0) cx.ChangedFields(args.key(), KeyEvent::kHPersist, names, persisted);
 }
 
 // --- HTTL and its relatives ---
@@ -239,16 +241,20 @@ void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
   HashValue hash = HashOf(cx, value);
   DeadlineChanges changes;
   size_t persisted = 0;
+  ChangedNames names(cx);
   reply.Array(options->fields.size());
   for (std::string_view field : options->fields) {
     ReplyWithField(hash, field, reply);
-    if (options->persist) persisted += hash.ClearDeadline(field);
+    if (options->persist && hash.ClearDeadline(field)) {
+      ++persisted;
+      names.Add(field);
+    }
     if (options->at_ms && hash.Has(field)) {
       changes.Count(cx, field, SetMemberDeadline(cx, hash, field, *options->at_ms));
     }
   }
   if (persisted > 0) {
-    cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
+    cx.ChangedFields(args.key(), KeyEvent::kHPersist, names, persisted);
     if (cx.wants_effects()) {
       const EffectWord count(options->fields.size());
       std::vector<std::string_view> words = {"HPERSIST", args.key(), "FIELDS", count.text()};
@@ -315,7 +321,9 @@ void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
   }
   if (!is_over) {
     if (cx.wants_effects()) TellSet(cx, args.key(), *options, *hash);
-    cx.Changed(args.key(), KeyEvent::kHSet, options->fields.size() / 2);
+    ChangedNames names(cx);
+    names.AddPairs(options->fields);
+    cx.ChangedFields(args.key(), KeyEvent::kHSet, names, options->fields.size() / 2);
   }
   changes.Report(cx, args.key(), kFieldEvents, options->at_ms.value_or(0));
   reply.Integer(1);
@@ -330,13 +338,16 @@ void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return ReplyWithNulls(fields->size(), reply);
   HashValue hash = HashOf(cx, value);
   size_t erased = 0;
+  ChangedNames names(cx);
   reply.Array(fields->size());
   for (std::string_view field : *fields) {
     ReplyWithField(hash, field, reply);
-    erased += hash.Erase(field);
+    if (!hash.Erase(field)) continue;
+    ++erased;
+    names.Add(field);
   }
   if (erased == 0) return;
-  cx.Changed(args.key(), KeyEvent::kHDel, erased);
+  cx.ChangedFields(args.key(), KeyEvent::kHDel, names, erased);
   if (cx.wants_effects()) TellNamed(cx, "HDEL", args.key(), *fields);
 }
 

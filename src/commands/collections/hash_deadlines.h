@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "commands/table/command_table.h"
 #include "core/types/hash_value.h"
@@ -31,6 +33,26 @@ inline void ReplyWithField(const HashValue& hash, std::string_view field, ReplyS
   if (const auto text = hash.Get(field, scratch)) return reply.Bulk(*text);
   reply.Null();
 }
+
+// The fields that a command has changed, for ShardContext::ChangedFields: none if nobody hears of
+// them.
+class ChangedNames {
+ public:
+  explicit ChangedNames(const ShardContext& cx) : is_wanted_(cx.tells_fields()) {}
+  void Add(std::string_view field) {
+    if (is_wanted_) [[unlikely]]
+      names_.push_back(field);
+  }
+  // Each second word: the names of pairs.
+  void AddPairs(std::span<const std::string_view> pairs) {
+    for (size_t i = 0; is_wanted_ && i < pairs.size(); i += 2) names_.push_back(pairs[i]);
+  }
+  operator std::span<const std::string_view>() const { return names_; }
+
+ private:
+  const bool is_wanted_;
+  std::vector<std::string_view> names_;
+};
 
 // For RegisterHashCommands.
 void RegisterHashDeadlineCommands(CommandTable* table);

@@ -63,23 +63,30 @@ class DeadlineChanges {
   void Count(const ShardContext& cx, std::string_view name, MemberAnswer answer) {
     set_ += answer == kDone;
     erased_ += answer == kErased;
-    if (!cx.wants_effects()) return;
+    if (!cx.wants_effects() && !cx.tells_fields()) return;
     if (answer == kDone) names_set_.push_back(name);
     if (answer == kErased) names_erased_.push_back(name);
   }
   // The key may be gone afterwards. `at_ms`: the deadline of those that have got one.
   void Report(ShardContext& cx, std::string_view key, const DeadlineEvents& events,
               int64_t at_ms) const {
-    if (set_ > 0) cx.Changed(key, events.set, set_);
-    if (!names_set_.empty()) TellDeadlines(cx, key, events, at_ms, names_set_);
-    if (erased_ > 0) cx.Changed(key, events.erased, erased_);
-    if (!names_erased_.empty()) TellNamed(cx, events.erases, key, names_erased_);
+    const bool tells = cx.wants_effects();
+    if (set_ > 0) Changed(cx, key, events.set, names_set_, set_);
+    if (tells && set_ > 0) TellDeadlines(cx, key, events, at_ms, names_set_);
+    if (erased_ > 0) Changed(cx, key, events.erased, names_erased_, erased_);
+    if (tells && erased_ > 0) TellNamed(cx, events.erases, key, names_erased_);
   }
 
  private:
+  static void Changed(ShardContext& cx, std::string_view key, KeyEvent event,
+                      std::span<const std::string_view> names, size_t count) {
+    const bool is_of_fields = ClassOf(event) == KeyEventClasses::kHash;
+    cx.ChangedFields(key, event, is_of_fields ? names : decltype(names)(), count);
+  }
+
   size_t set_ = 0;
   size_t erased_ = 0;
-  std::vector<std::string_view> names_set_;  // empty if nobody wants effects
+  std::vector<std::string_view> names_set_;  // empty if nobody wants effects, or hears of fields
   std::vector<std::string_view> names_erased_;
 };
 

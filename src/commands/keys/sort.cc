@@ -84,6 +84,12 @@ struct SortOptions {
   }
 };
 
+// What stands there is no STORE: dispatch and ACL have to see the target that ParseOptions sees.
+size_t ValuesBehind(std::string_view option) {
+  if (IsOption(option, "LIMIT")) return 2;
+  return IsOption(option, "BY") || IsOption(option, "GET") ? 1 : 0;
+}
+
 // Replies the error and returns none if they are not valid.
 std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& reply) {
   SortOptions options;
@@ -439,7 +445,7 @@ void RegisterSort(CommandTable* table) {
        .arity = -2,
        .flags = kWrite | kDenyOom | kMovableKeys,
        .categories = kCategories,
-       .keys = KeyAndOption("RO access", "STORE", 2, "OW update"),
+       .keys = KeyAndOption("RO access", "STORE", 2, "OW update", ValuesBehind),
        .docs = {"Sorts the elements of a list, a set or a sorted set, and returns or stores them.",
                 "1.0.0", "generic", kComplexity}});
   table->Add({.name = "sort_ro",

@@ -6,6 +6,9 @@
 // What a call gets is decided key by key: first whether any of them is an error, then what each of
 // them has. XREAD takes nothing away, so a new entry serves all that wait for one. Who waits is
 // served with the entries of the one key that has woken it.
+//
+// With MAXCOUNT or MAXSIZE what a key gets depends on what those before it have got: then keys are
+// read one after another, also over shards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,12 +41,16 @@ struct ReadCall {
   std::string_view group;
   std::string_view consumer;
   bool no_ack = false;
-  uint64_t count = 0;                 // of entries of each key; 0: all of them
-  std::optional<int64_t> timeout_ms;  // none: does not wait
+  uint64_t count = 0;                  // of entries of each key; 0: all of them
+  uint64_t most_entries = UINT64_MAX;  // MAXCOUNT, of all keys together
+  uint64_t most_bytes = UINT64_MAX;    // MAXSIZE, of their entries in the reply
+  std::optional<int64_t> timeout_ms;   // none: does not wait
   // CLAIM: what was delivered so long ago comes first, whoever has got it.
   std::optional<int64_t> claim_idle_ms;
   std::span<const std::string_view> keys;
   std::span<const std::string_view> ids;
+
+  bool has_budget() const { return most_entries != UINT64_MAX || most_bytes != UINT64_MAX; }
 };
 
 bool IsReadGroup(Args args) { return args.name().size() == std::string_view("xreadgroup").size(); }
@@ -61,8 +68,17 @@ std::string_view ParseMillis(std::string_view text, std::optional<int64_t>* time
 
 // How many arguments an option of XREAD and XREADGROUP has besides its name.
 size_t ArgumentsOf(std::string_view option) {
-  if (IsOption(option, "BLOCK") || IsOption(option, "COUNT") || IsOption(option, "CLAIM")) return 1;
+  for (const std::string_view one : {"BLOCK", "COUNT", "CLAIM", "MAXCOUNT", "MAXSIZE"}) {
+    if (IsOption(option, one)) return 1;
+  }
   return IsOption(option, "GROUP") ? 2 : 0;
+}
+
+// MAXCOUNT and MAXSIZE. None: the error was replied.
+std::optional<uint64_t> ParseMost(std::string_view name, std::string_view text, ReplySink& reply) {
+  const std::optional<int64_t> most = ParseInt64(text);
+  if (most && *most > 0) return static_cast<uint64_t>(*most);
+  return Refuse(reply, fmt::format("ERR {} must be a positive integer", name));
 }
 
 // Dispatch goes by this before there is a handler, so it finds the same keys as ParseRead.
@@ -93,6 +109,14 @@ std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
       const std::optional<int64_t> count = ParseInt64(args[++i]);
       if (!count) return Refuse(reply, kErrNotInteger);
       call.count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
+    } else if (IsOption(option, "MAXCOUNT") && more > 0) {
+      const std::optional<uint64_t> most = ParseMost("MAXCOUNT", args[++i], reply);
+      if (!most) return std::nullopt;
+      call.most_entries = *most;
+    } else if (IsOption(option, "MAXSIZE") && more > 0) {
+      const std::optional<uint64_t> most = ParseMost("MAXSIZE", args[++i], reply);
+      if (!most) return std::nullopt;
+      call.most_bytes = *most;
     } else if (IsOption(option, "STREAMS") && more > 0) {
       if (more % 2 != 0) {
         return Refuse(
@@ -136,8 +160,78 @@ std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
   }
   if (call.keys.empty()) return Refuse(reply, kErrSyntax);
   if (call.of_group && !has_group) return Refuse(reply, "ERR Missing GROUP option for XREADGROUP");
+  if (call.count > call.most_entries) {
+    return Refuse(reply, "ERR MAXCOUNT must be greater than or equal to COUNT");
+  }
   return call;
 }
+
+// --- What it may get ---
+
+constexpr size_t Digits(uint64_t number) {
+  size_t digits = 1;
+  for (; number >= 10; number /= 10) ++digits;
+  return digits;
+}
+size_t BulkBytes(size_t size) { return 5 + Digits(size) + size; }
+size_t IdBytes(StreamId id) {
+  char scratch[StreamId::kTextMax];
+  return BulkBytes(id.Format(scratch).size());
+}
+size_t IntegerBytes(uint64_t number) { return 3 + Digits(number); }
+constexpr size_t kSmallArrayBytes = 4;  // "*2\r\n"
+constexpr size_t kNullArrayBytes = 5;   // "*-1\r\n"
+
+// Of a key before its entries; they are counted as if they were less than ten.
+size_t HeaderBytes(std::string_view key) { return 2 * kSmallArrayBytes + BulkBytes(key.size()); }
+
+// Of an entry in an array of RESP.
+size_t EntryBytes(const StreamEntry& entry) {
+  size_t bytes = kSmallArrayBytes + IdBytes(entry.id) + IntegerBytes(entry.fields * 2);
+  entry.ForEachField([&bytes](PackedElement name, PackedElement value) {
+    char scratch[PackedElement::kScratchSize];
+    bytes += BulkBytes(name.View(scratch).size());
+    bytes += BulkBytes(value.View(scratch).size());
+  });
+  return bytes;
+}
+
+// What a call may still get of MAXCOUNT and MAXSIZE. Whoever reads asks for each entry, before
+// anything happens to it.
+class Budget {
+ public:
+  explicit Budget(const ReadCall& call) : entries_(call.most_entries), bytes_(call.most_bytes) {}
+
+  bool is_spent() const { return entries_ == 0; }
+  uint64_t entries() const { return entries_; }
+  void BeginKey(std::string_view key) {
+    if (counts_bytes()) header_bytes_ = HeaderBytes(key);
+  }
+  // of(): the size of the entry, if that matters. False: the call gets no more. It always gets one.
+  template <typename Size>
+  bool Take(Size of) {
+    if (is_spent()) return false;
+    if (counts_bytes()) {
+      const size_t bytes = std::exchange(header_bytes_, 0) + of();
+      if (bytes > bytes_ && !is_new_) {
+        entries_ = 0;
+        return false;
+      }
+      bytes_ -= std::min<uint64_t>(bytes, bytes_);
+    }
+    is_new_ = false;
+    --entries_;
+    return true;
+  }
+
+ private:
+  bool counts_bytes() const { return bytes_ != UINT64_MAX; }
+
+  uint64_t entries_;
+  uint64_t bytes_;
+  size_t header_bytes_ = 0;  // of a key that has got none yet
+  bool is_new_ = true;
+};
 
 // --- One key ---
 
@@ -196,15 +290,34 @@ bool HasEntryBehind(const StreamValue& stream, StreamId after) {
   return last && *last > after;
 }
 
-// Entries that a consumer has got before and not acknowledged. Returns those that are still there.
-std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
-                                   StreamConsumer& consumer, StreamId after, uint64_t count,
-                                   int64_t now_ms, ReplySink& reply) {
+// What a consumer has got before and not acknowledged. None: there is some, and the call gets none.
+std::optional<std::vector<StreamId>> HistoryOf(const StreamValue& stream,
+                                               const StreamConsumer& consumer, StreamId after,
+                                               uint64_t count, Budget* budget) {
   std::vector<StreamId> ids;
   for (auto it = consumer.pending.upper_bound(after); it != consumer.pending.end(); ++it) {
+    const auto bytes = [&] {
+      size_t found = kSmallArrayBytes + IdBytes(*it) + kNullArrayBytes;
+      stream.entries().ForEach(*it, *it, [&found](const StreamEntry& entry) {
+        found = EntryBytes(entry);
+        return false;
+      });
+      return found;
+    };
+    if (!budget->Take(bytes)) {
+      if (ids.empty()) return std::nullopt;
+      break;
+    }
     ids.push_back(*it);
     if (ids.size() == count) break;
   }
+  return ids;
+}
+
+// Replies these. Returns those that are still there.
+std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
+                                   const std::vector<StreamId>& ids, int64_t now_ms,
+                                   ReplySink& reply) {
   std::vector<StreamId> delivered;
   reply.Array(ids.size());
   for (StreamId id : ids) {
@@ -286,10 +399,39 @@ void ReplyGiven(const StreamEntries& entries, const ReadCall& call,
   for (const StreamEntry& entry : fresh) ReplyClaimEntry(entry, 0, 0, reply);
 }
 
+// As many of those behind `after` as the call gets.
+std::vector<StreamEntry> EntriesBehind(const StreamEntries& entries, StreamId after, uint64_t count,
+                                       size_t more_bytes, Budget* budget) {
+  std::vector<StreamEntry> found;
+  after.Increment();
+  entries.ForEach(after, StreamId::Max(), [&](const StreamEntry& entry) {
+    if (!budget->Take([&] { return EntryBytes(entry) + more_bytes; })) return false;
+    found.push_back(entry);
+    return found.size() != count;
+  });
+  return found;
+}
+
+// Takes off what the call does not get.
+void KeepAffordable(const StreamEntries& entries, std::vector<Claimed>* claimed, Budget* budget) {
+  const auto bytes_of = [&entries](const Claimed& one) {
+    size_t bytes = IntegerBytes(static_cast<uint64_t>(one.idle_ms)) + IntegerBytes(one.deliveries);
+    entries.ForEach(one.id, one.id, [&bytes](const StreamEntry& entry) {
+      bytes += EntryBytes(entry);
+      return false;
+    });
+    return bytes;
+  };
+  const auto end = std::find_if(claimed->begin(), claimed->end(), [&](const Claimed& one) {
+    return !budget->Take([&] { return bytes_of(one); });
+  });
+  claimed->erase(end, claimed->end());
+}
+
 // Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
 template <typename Header>
 bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
-                  Header header, ReplySink& reply) {
+                  Budget* budget, Header header, ReplySink& reply) {
   auto value = cx.FindMutable(key, ValueType::kStream);
   if (!value) return false;  // expired meanwhile
   StreamValue& stream = StreamOf(*value);
@@ -298,19 +440,25 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   std::vector<Claimed> claimed;
   std::vector<StreamId> gone;
   if (call.claim_idle_ms && after == kNewOnes) {
-    claimed = FindClaimable(stream, *group, call.count, *call.claim_idle_ms, cx.noted_ms(), &gone);
+    const uint64_t most =
+        call.count == 0 ? budget->entries() : std::min(call.count, budget->entries());
+    claimed = FindClaimable(stream, *group, most, *call.claim_idle_ms, cx.noted_ms(), &gone);
+    KeepAffordable(stream.entries(), &claimed, budget);
   }
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
   consumer->seen_ms = cx.noted_ms();
   if (after != kNewOnes) {
-    header();
-    const std::vector<StreamId> delivered =
-        ReplyHistory(stream, *group, *consumer, after, call.count, cx.now_ms(), reply);
+    const auto history = HistoryOf(stream, *consumer, after, call.count, budget);
+    std::vector<StreamId> delivered;
+    if (history) {
+      header();
+      delivered = ReplyHistory(stream, *group, *history, cx.now_ms(), reply);
+    }
     cx.ChangedUnwatched(key, KeyEvent::kNone);
     if (cx.wants_effects()) {
       for (StreamId id : delivered) TellPending(cx, key, *group, id);
     }
-    return true;
+    return history.has_value();
   }
   for (StreamId id : gone) {  // nobody can read them any more
     group->Acknowledge(id);
@@ -318,10 +466,9 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   }
   std::vector<StreamEntry> fresh;
   if ((call.count == 0 || claimed.size() < call.count) && HasEntryBehind(stream, group->last_id)) {
-    StreamId first = group->last_id;
-    first.Increment();
-    const uint64_t most = call.count == 0 ? 0 : call.count - claimed.size();
-    fresh = EntriesOf(stream.entries(), first, StreamId::Max(), most);
+    const uint64_t count = call.count == 0 ? 0 : call.count - claimed.size();
+    const size_t more_bytes = call.claim_idle_ms ? 2 * IntegerBytes(0) : 0;
+    fresh = EntriesBehind(stream.entries(), group->last_id, count, more_bytes, budget);
   }
   if (claimed.empty() && fresh.empty()) {
     if (!gone.empty()) cx.ChangedUnwatched(key, KeyEvent::kNone, gone.size());
@@ -348,15 +495,18 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
 
 template <typename Header>
 bool ReadKey(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
-             Header header, ReplySink& reply) {
-  if (call.of_group) return ReadForGroup(cx, call, key, after, header, reply);
+             Budget* budget, Header header, ReplySink& reply) {
+  if (budget->is_spent()) return false;
+  budget->BeginKey(key);
+  if (call.of_group) return ReadForGroup(cx, call, key, after, budget, header, reply);
   const auto value = cx.Peek(key);
   if (!value || value->type() != ValueType::kStream) return false;
   const StreamValue& stream = StreamOf(*value);
   if (!HasEntryBehind(stream, after)) return false;
+  const auto found = EntriesBehind(stream.entries(), after, call.count, 0, budget);
+  if (found.empty()) return false;
   header();
-  after.Increment();
-  ReplyEntries(EntriesOf(stream.entries(), after, StreamId::Max(), call.count), reply);
+  ReplyEntries(found, reply);
   return true;
 }
 
@@ -446,22 +596,24 @@ bool ReadHere(ShardContext& cx, const ReadCall& call, std::vector<StreamId>* aft
     reply.Error(error);
     return true;
   }
+  Budget budget(call);
   if (call.keys.size() == 1) {
     const auto header = [&] {
       ReplyHeader(1, reply);
       ReplyKey(call.keys[0], reply);
     };
-    return ReadKey(cx, call, call.keys[0], after->front(), header, reply);
+    return ReadKey(cx, call, call.keys[0], after->front(), &budget, header, reply);
   }
   std::vector<KeptReply> kept(call.keys.size());
   for (size_t i = 0; i < kept.size(); ++i) {
     ReadKey(
-        cx, call, call.keys[i], (*after)[i], [] {}, kept[i]);
+        cx, call, call.keys[i], (*after)[i], &budget, [] {}, kept[i]);
   }
   return GiveAll(call, kept, reply);
 }
 
-// See BlockingForm::try_across: one hop to look for errors, one to read.
+// See BlockingForm::try_across: one hop to look for errors, and one to read. With a budget one for
+// each key that is in another shard than the one before it.
 bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
                 std::vector<StreamId>* after, ReplySink& reply) {
   const size_t count = call.keys.size();
@@ -472,17 +624,19 @@ bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
   std::vector<ShardId> ids = shard_of;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  const auto for_each_key = [&](auto&& function) {
-    tx.HopOn(ids, [&](ShardTurn& turn) {
+  // Of those from `begin` to `end`.
+  const auto for_keys = [&](std::span<const ShardId> on, size_t begin, size_t end,
+                            auto&& function) {
+    tx.HopOn(on, [&](ShardTurn& turn) {
       ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-      for (size_t i = 0; i < count; ++i) {
+      for (size_t i = begin; i < end; ++i) {
         if (shard_of[i] == turn.shard().id()) function(shard_cx, i);
       }
     });
   };
   after->resize(count);
   std::vector<std::string> errors(count);
-  for_each_key([&](ShardContext& shard_cx, size_t i) {
+  for_keys(ids, 0, count, [&](ShardContext& shard_cx, size_t i) {
     errors[i] = CheckKey(shard_cx, call, i, &(*after)[i]);
   });
   for (const std::string& error : errors) {
@@ -491,10 +645,23 @@ bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
     return true;
   }
   std::vector<KeptReply> kept(count);
-  for_each_key([&](ShardContext& shard_cx, size_t i) {
+  const auto read = [&](ShardContext& shard_cx, size_t i, Budget* budget) {
     ReadKey(
-        shard_cx, call, call.keys[i], (*after)[i], [] {}, kept[i]);
-  });
+        shard_cx, call, call.keys[i], (*after)[i], budget, [] {}, kept[i]);
+  };
+  if (!call.has_budget()) {
+    for_keys(ids, 0, count, [&](ShardContext& shard_cx, size_t i) {
+      Budget unbounded(call);
+      read(shard_cx, i, &unbounded);
+    });
+    return GiveAll(call, kept, reply);
+  }
+  Budget budget(call);
+  for (size_t begin = 0, end = 0; begin < count && !budget.is_spent(); begin = end) {
+    while (end < count && shard_of[end] == shard_of[begin]) ++end;
+    for_keys({&shard_of[begin], 1}, begin, end,
+             [&](ShardContext& shard_cx, size_t i) { read(shard_cx, i, &budget); });
+  }
   return GiveAll(call, kept, reply);
 }
 
@@ -585,7 +752,8 @@ void Serve(ShardContext& cx, Args args, const BlockingCall& blocking, std::strin
         ReplyHeader(1, reply);
         ReplyKey(key, reply);
       };
-      if (ReadKey(cx, call, key, blocking.after[i], header, reply)) return true;
+      Budget budget(call);
+      if (ReadKey(cx, call, key, blocking.after[i], &budget, header, reply)) return true;
     }
     return false;
   }();

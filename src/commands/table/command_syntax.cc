@@ -428,10 +428,13 @@ constexpr Row kRows[] = {
     {"xpending",
      "key:k0 group [(filters: [IDLE min-idle-time:i@6.2.0] start end count:i [consumer])]"},
     {"xrange", "key:k0 start end [COUNT count:i]"},
-    {"xread", "[COUNT count:i] [BLOCK milliseconds:i] STREAMS (streams: key:k0... id...)"},
+    {"xread",
+     "[COUNT count:i] [MAXCOUNT maxcount:i@8.10.0] [MAXSIZE maxsize:i@8.10.0] "
+     "[BLOCK milliseconds:i] STREAMS (streams: key:k0... id...)"},
     {"xreadgroup",
-     "GROUP (group_consumer: group consumer) [COUNT count:i] [BLOCK milliseconds:i] "
-     "[CLAIM min-idle-time:i@8.4.0] [NOACK] STREAMS (streams: key:k0... id...)"},
+     "GROUP (group_consumer: group consumer) [COUNT count:i] [MAXCOUNT maxcount:i@8.10.0] "
+     "[MAXSIZE maxsize:i@8.10.0] [BLOCK milliseconds:i] [CLAIM min-idle-time:i@8.4.0] [NOACK] "
+     "STREAMS (streams: key:k0... id...)"},
     {"xrevrange", "key:k0 end start [COUNT count:i]"},
     {"xsetid",
      "key:k0 last-id [ENTRIESADDED entries_added:i@7.0.0] [MAXDELETEDID "
@@ -448,12 +451,12 @@ constexpr Row kRows[] = {
     {"zdiffstore", "destination:k0 numkeys:i key:k1..."},
     {"zincrby", "key:k0 increment:i member"},
     {"zinter",
-     "numkeys:i key:k0... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | MAX>] "
-     "[WITHSCORES]"},
+     "numkeys:i key:k0... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | MAX | "
+     "COUNT@8.8.0>] [WITHSCORES]"},
     {"zintercard", "numkeys:i key:k0... [LIMIT limit:i]"},
     {"zinterstore",
      "destination:k0 numkeys:i key:k1... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | "
-     "MAX>]"},
+     "MAX | COUNT@8.8.0>]"},
     {"zlexcount", "key:k0 min max"},
     {"zmpop", "numkeys:i key:k0... <where: MIN | MAX> [COUNT count:i]"},
     {"zmscore", "key:k0 member..."},
@@ -482,11 +485,11 @@ constexpr Row kRows[] = {
     {"zscan", "key:k0 cursor:i [MATCH pattern:p] [COUNT count:i]"},
     {"zscore", "key:k0 member"},
     {"zunion",
-     "numkeys:i key:k0... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | MAX>] "
-     "[WITHSCORES]"},
+     "numkeys:i key:k0... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | MAX | "
+     "COUNT@8.8.0>] [WITHSCORES]"},
     {"zunionstore",
      "destination:k0 numkeys:i key:k1... [WEIGHTS weight:i...] [AGGREGATE <aggregate: SUM | MIN | "
-     "MAX>]"},
+     "MAX | COUNT@8.8.0>]"},
 };
 
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }

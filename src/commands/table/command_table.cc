@@ -75,7 +75,11 @@ std::optional<KeyIndexes> Command::FindKeys(Args args) const {
   size_t last = KeyIndexes::kNone;
   if (!keys.options.empty()) {
     for (auto i = static_cast<size_t>(keys.options_from); i + 1 < args.size(); ++i) {
-      if (IsOneOf(args[i], keys.options)) last = ++i;
+      if (IsOneOf(args[i], keys.options)) {
+        last = ++i;
+      } else if (keys.values_behind != nullptr) {
+        i += keys.values_behind(args[i]);
+      }
     }
   }
   return KeyIndexes(first, first + step, end, step, last);

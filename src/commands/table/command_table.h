@@ -116,6 +116,9 @@ struct KeySpec {
   // begin. The last one that is there counts (GEORADIUS ... STORE key).
   std::string_view options = {};
   int options_from = 0;
+  // How many arguments, of which none is an option, stand behind this one. Null: behind none but
+  // `options`.
+  size_t (*values_behind)(std::string_view argument) = nullptr;
   // Not null: it alone knows; none if there is no key. `first` is then an argument that there
   // always is, and COMMAND INFO tells of keys behind the only one of `options`; as many arguments
   // that are no keys follow them (XREAD ... STREAMS).
@@ -154,8 +157,9 @@ constexpr KeySpec TargetAndKeysCounted(std::string_view first_flags,
 }
 // GEORADIUS: one, and another one behind one of those options.
 constexpr KeySpec KeyAndOption(std::string_view flags, std::string_view options, int options_from,
-                               std::string_view option_flags) {
-  return {1, 1, 1, flags, 0, option_flags, options, options_from};
+                               std::string_view option_flags,
+                               size_t (*values_behind)(std::string_view argument) = nullptr) {
+  return {1, 1, 1, flags, 0, option_flags, options, options_from, values_behind};
 }
 // XREAD: behind an option, in the first half of the rest.
 constexpr KeySpec KeysBehind(std::string_view option, int from,

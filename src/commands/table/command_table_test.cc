@@ -134,6 +134,13 @@ TEST(CommandTableTest, KeysAreFoundWhereverTheyStand) {
   EXPECT_EQ(keys_of(option, {"c", "k", "1", "store", "a", "store", "b"}), Indexes({1, 6}));
   EXPECT_EQ(keys_of(option, {"c", "k", "1", "store", "store", "x"}), Indexes({1, 4}));
   EXPECT_EQ(keys_of(option, {"c", "k", "1", "stored", "x", "store"}), Indexes({1}));
+  // What stands behind BY is no STORE.
+  const KeySpec sort = KeyAndOption("", "STORE", 2, "", [](std::string_view argument) {
+    return argument == "BY" ? size_t{1} : size_t{0};
+  });
+  EXPECT_EQ(keys_of(sort, {"c", "k", "BY", "STORE", "STORE", "t"}), Indexes({1, 5}));
+  EXPECT_EQ(keys_of(sort, {"c", "k", "STORE", "t", "BY", "STORE", "ASC"}), Indexes({1, 3}));
+  EXPECT_EQ(keys_of(sort, {"c", "k", "STORE", "BY", "STORE", "t"}), Indexes({1, 5}));
 }
 
 TEST(CommandTableTest, RestrictedRowsAreForTheAdminPortAndNotForScripts) {

@@ -156,6 +156,12 @@ TEST_P(CommandEffectsTest, OfSortedSets) {
   EXPECT_THAT(EffectsOf("geosearchstore d g fromlonlat 13 38 byradius 200 km"),
               MatchesRegex("0 DEL d; 0 ZADD d [0-9.e+]+ p"));
   EXPECT_EQ(EffectsOf("geosearchstore d g fromlonlat 0 0 byradius 1 km"), "0 DEL d");
+  // Servers before Redis 8.8 do not know AGGREGATE COUNT.
+  Run("zadd w 7 b");
+  EXPECT_EQ(EffectsOf("zunionstore d 2 w none weights 2.5 1 aggregate count"),
+            "0 DEL d; 0 ZADD d 2.5 b");
+  EXPECT_EQ(EffectsOf("zinterstore d 2 w none aggregate count"), "0 DEL d");
+  EXPECT_EQ(EffectsOf("zunionstore d 1 w aggregate sum"), "0 zunionstore d 1 w aggregate sum");
 }
 
 TEST_P(CommandEffectsTest, OfStreams) {

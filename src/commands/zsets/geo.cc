@@ -439,23 +439,6 @@ void ReplyWith(const Query& query, const Found& found, ReplySink& reply) {
   }
 }
 
-// Its result, as other servers reckon distances otherwise, and choose others with ANY.
-void TellStored(ShardContext& cx, std::string_view target, const ScoredMembers& stored) {
-  cx.Tell("DEL", target);
-  if (stored.size() == 0) return;
-  std::vector<std::string> scores;
-  for (double score : stored.scores) {
-    char text[kDoubleTextMax];
-    scores.emplace_back(FormatDouble(score, text));
-  }
-  std::vector<std::string_view> words = {"ZADD", target};
-  for (size_t i = 0; i < scores.size(); ++i) {
-    words.push_back(scores[i]);
-    words.push_back(stored.members[i]);
-  }
-  cx.TellAll(words);
-}
-
 void Store(ShardContext& cx, const SearchForm& form, const Query& query, const Found& found) {
   ScoredMembers stored;
   for (size_t i : found.order) {
@@ -464,7 +447,8 @@ void Store(ShardContext& cx, const SearchForm& form, const Query& query, const F
   }
   StoreZset(cx, *query.target, stored,
             form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore, stored.size());
-  if (cx.wants_effects()) TellStored(cx, *query.target, stored);
+  // Other servers reckon distances otherwise, and choose others with ANY.
+  if (cx.wants_effects()) ToldZset(*query.target, stored).Tell(cx);
 }
 
 template <const SearchForm& kForm>

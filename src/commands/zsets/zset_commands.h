@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -69,6 +70,19 @@ CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
 // ShardContext::Changed's. `made`: it was made already.
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
                uint64_t changes = 1, std::optional<CompactValue> made = {});
+
+// Tells other servers what StoreZset has made, instead of how: DEL, and ZADD if there is something.
+class ToldZset {
+ public:
+  // Both live as long as this. `work`: null in a brief.
+  ToldZset(std::string_view key, const ScoredMembers& stored, helio::LongWork* work = nullptr);
+  // REQUIRES: wants_effects.
+  void Tell(ShardContext& cx) const;
+
+ private:
+  std::vector<std::string> scores_;
+  std::vector<std::string_view> words_;  // of ZADD
+};
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

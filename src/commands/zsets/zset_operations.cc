@@ -44,7 +44,12 @@ namespace dfly {
 namespace {
 
 enum class Operation : uint8_t { kInter, kUnion, kDiff };
-enum class Aggregate : uint8_t { kSum, kMin, kMax };
+enum class Aggregate : uint8_t {
+  kSum,
+  kMin,
+  kMax,
+  kCount,  // the sum of the weights of those that have the member
+};
 enum class Form : uint8_t { kShow, kStore, kCount };
 
 using Keys = std::span<const std::string_view>;
@@ -60,6 +65,9 @@ struct Options {
   // Redis looks at the types of the keys first.
   std::string_view error = {};
 };
+
+// Servers before Redis 8.8 do not know COUNT, so the log and replicas get what came out.
+bool TellsResult(const Options& options) { return options.aggregate == Aggregate::kCount; }
 
 // "numkeys key [key ...] options" from args[at] on. Replies the error and returns none if the keys
 // cannot be told.
@@ -96,6 +104,8 @@ std::optional<Options> Parse(Args args, size_t at, Operation operation, Form for
         options.aggregate = Aggregate::kMin;
       } else if (IsOption(args[i], "MAX")) {
         options.aggregate = Aggregate::kMax;
+      } else if (IsOption(args[i], "COUNT")) {
+        options.aggregate = Aggregate::kCount;
       } else {
         return fail(kErrSyntax);
       }
@@ -187,9 +197,15 @@ Input FindAgain(ShardContext& cx, std::string_view key) {
   return value ? Input(&*value, cx.now_ms()) : Input();
 }
 
-double Weighted(double score, double weight) {
-  const double product = score * weight;
-  return std::isnan(product) ? 0 : product;  // infinity times 0
+// What input number `index` adds to a member that it has: NaN if its score is, or for infinity
+// times 0.
+double Share(double score, size_t index, const Options& options) {
+  const double weight = options.weights[index];
+  return options.aggregate == Aggregate::kCount ? weight : score * weight;
+}
+double FirstShare(double score, size_t index, const Options& options) {
+  const double share = Share(score, index, options);
+  return std::isnan(share) ? 0 : share;
 }
 
 // `other` may be infinity times 0: that leaves a minimum or maximum alone and makes a sum 0, as in
@@ -201,6 +217,7 @@ double Combine(double score, double other, Aggregate aggregate) {
     case Aggregate::kMax:
       return std::max(score, other);
     case Aggregate::kSum:
+    case Aggregate::kCount:
       break;
   }
   const double sum = score + other;
@@ -255,7 +272,7 @@ ScoredMembers UnionOf(std::span<const ScoredMembers> inputs, const Options& opti
   for (size_t index : BySize(sizes)) {
     const ScoredMembers& input = inputs[index];
     for (size_t i = 0; i < input.size(); ++i) {
-      all.Add(input.members[i], Weighted(input.scores[i], options.weights[index]));
+      all.Add(input.members[i], FirstShare(input.scores[i], index, options));
       if (work != nullptr) work->Step();
     }
   }
@@ -271,11 +288,11 @@ void Intersect(std::span<const Input> inputs, const Options& options, F&& fn) {
   for (const Input& input : inputs) sizes.push_back(input.size());
   const std::vector<size_t> order = BySize(sizes);
   inputs[order[0]].ForEachUntil([&](std::string_view member, double score) {
-    double combined = Weighted(score, options.weights[order[0]]);
+    double combined = FirstShare(score, order[0], options);
     for (size_t index : std::span(order).subspan(1)) {
       const std::optional<double> other = inputs[index].Score(member);
       if (!other) return true;
-      combined = Combine(combined, *other * options.weights[index], options.aggregate);
+      combined = Combine(combined, Share(*other, index, options), options.aggregate);
     }
     return fn(member, combined);
   });
@@ -357,11 +374,17 @@ class AcrossShards {
 
   void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
     std::optional<CompactValue> made;
+    std::optional<ToldZset> told;
     if (found.size() > kLargeMembers) {
       made = MakeZset(found, parts_.items()[0].part.limit, &work_);
+      if (TellsResult(options_)) told.emplace(key, found, &work_);
     }
-    parts_.HopToTarget(
-        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); });
+    parts_.HopToTarget([&](ShardContext& cx) {
+      StoreZset(cx, key, found, event, 1, std::move(made));
+      if (!TellsResult(options_) || !cx.wants_effects()) return;
+      if (!told) told.emplace(key, found);
+      told->Tell(cx);
+    });
   }
 
  private:
@@ -483,11 +506,11 @@ class AcrossShards {
     const ScoredMembers list = CopyOf(base);
     const std::vector<std::vector<double>> columns = AskAll(list);
     for (size_t row = 0; row < list.size(); ++row) {
-      double combined = Weighted(list.scores[row], options_.weights[base]);
+      double combined = FirstShare(list.scores[row], base, options_);
       bool is_everywhere = true;
       for (size_t i : by_size.subspan(1)) {
         is_everywhere = is_everywhere && !std::isnan(columns[i][row]);
-        combined = Combine(combined, columns[i][row] * options_.weights[i], options_.aggregate);
+        combined = Combine(combined, Share(columns[i][row], i, options_), options_.aggregate);
       }
       if (is_everywhere) result.Add(list.members[row], combined);
       work_.Step();
@@ -567,6 +590,7 @@ void Run(ShardContext& cx, Args args, ReplySink& reply) {
   const ScoredMembers found = Compute(*inputs, kOperation, *options);
   if (kForm == Form::kShow) return ReplyWith(found, options->with_scores, reply);
   StoreZset(cx, args.key(), found, StoreEvent(kOperation));
+  if (TellsResult(*options) && cx.wants_effects()) ToldZset(args.key(), found).Tell(cx);
   reply.Integer(static_cast<int64_t>(found.size()));
 }
 

@@ -41,6 +41,59 @@ class ZsetOperationsTest : public CommandsTest {
   }
 };
 
+TEST_P(ZsetOperationsTest, CountsWhichInputsHaveAMember) {
+  InAllWays([this](const std::string& prefix) {
+    const auto run = [&](std::string_view line) { return RunKeys(prefix, line); };
+    run("zadd #a 7 x -inf y inf z");
+    run("zadd #b 10 y 20 z 30 w");
+    run("sadd #s z w v");
+    EXPECT_EQ(run("zunion 3 #a #b #s aggregate count withscores"),
+              R"(["v", "1", "x", "1", "w", "2", "y", "2", "z", "3"])");
+    EXPECT_EQ(run("zinter 2 #a #b aggregate COUNT withscores"), R"(["y", "2", "z", "2"])");
+    EXPECT_EQ(run("zunion 3 #a #b #s weights 1 2 0.5 aggregate count withscores"),
+              R"(["v", "0.5", "x", "1", "w", "2.5", "y", "3", "z", "3.5"])");
+    EXPECT_EQ(run("zinter 3 #a #b #s aggregate count weights 1 -2 4 withscores"), R"(["z", "3"])");
+    EXPECT_EQ(run("zunion 2 #a #a aggregate count withscores"),
+              R"(["x", "2", "y", "2", "z", "2"])");
+    EXPECT_EQ(run("zinter 2 #a #b weights inf -inf aggregate count withscores"),
+              R"(["y", "0", "z", "0"])");
+    EXPECT_EQ(run("zunion 1 #a weights 0 aggregate count withscores"),
+              R"(["x", "0", "y", "0", "z", "0"])");
+    EXPECT_EQ(run("zunion 2 #a #none aggregate sum aggregate count withscores"),
+              R"(["x", "1", "y", "1", "z", "1"])");
+    EXPECT_EQ(run("zunionstore #t 3 #a #b #s weights 1 2 3 aggregate count"), ":5");
+    EXPECT_EQ(run("zrange #t 0 -1 withscores"),
+              R"(["x", "1", "v", "3", "y", "3", "w", "5", "z", "6"])");
+    EXPECT_EQ(run("zinterstore #t 2 #t #a aggregate count"), ":3");
+    EXPECT_EQ(run("zrange #t 0 -1 withscores"), R"(["x", "2", "y", "2", "z", "2"])");
+    EXPECT_EQ(run("zinterstore #t 2 #a #none aggregate count"), ":0");
+    EXPECT_EQ(run("exists #t"), ":0");
+    EXPECT_EQ(run("zdiff 1 #a aggregate count"), kSyntaxError);
+    EXPECT_EQ(run("zintercard 1 #a aggregate count"), kSyntaxError);
+    EXPECT_EQ(run("zunion 1 #a aggregate counts"), kSyntaxError);
+    EXPECT_EQ(run("zunion 1 #a count"), kSyntaxError);
+  });
+}
+
+// It is made in slices; so is what others are told of it.
+TEST_P(ZsetOperationsTest, CountsMembersOfLargeInputs) {
+  for (const std::string key : {"a", "b"}) {
+    for (int i = 0; i < 30; ++i) {
+      std::vector<std::string> words = {"zadd", key};
+      for (int k = 0; k < 100; ++k) {
+        words.insert(words.end(),
+                     {"7", key == "a" || i % 2 == 0 ? std::to_string(i * 100 + k)
+                                                    : "b" + std::to_string(i * 100 + k)});
+      }
+      EXPECT_EQ(RunWords(words), ":100");
+    }
+  }
+  EXPECT_EQ(Run("zunionstore t 2 a b aggregate count"), ":4500");
+  EXPECT_EQ(Run("zcount t 2 2"), ":1500");
+  EXPECT_EQ(Run("zinterstore t 2 a b weights 3 4 aggregate count"), ":1500");
+  EXPECT_EQ(Run("zcount t 7 7"), ":1500");
+}
+
 TEST_P(ZsetOperationsTest, UnionsIntersectionsAndDifferences) {
   InAllWays([this](const std::string& prefix) {
     const auto run = [&](std::string_view line) { return RunKeys(prefix, line); };

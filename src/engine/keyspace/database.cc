@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "core/text/hash.h"
+#include "core/types/hash_value.h"
 
 namespace dfly {
 namespace {
@@ -19,6 +21,14 @@ std::atomic<uint64_t> births{1};   // of all threads
 KeyEvent MembersExpired(ValueType type) {
   DCHECK(type == ValueType::kHash || type == ValueType::kSet);
   return type == ValueType::kHash ? KeyEvent::kHExpired : KeyEvent::kSExpired;
+}
+
+// Due or not.
+std::vector<std::string> AllFields(const CompactValue& value) {
+  std::vector<std::string> fields;
+  const HashValue hash(value, INT64_MIN);
+  hash.ForEach([&fields](std::string_view field, std::string_view) { fields.emplace_back(field); });
+  return fields;
 }
 
 }  // namespace
@@ -43,11 +53,14 @@ bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   } else {
     const KeyEvent event = MembersExpired(it->value.type());
     listener_->OnMembersExpired(it->value.MembersWithDeadlines());  // all of them are due
+    std::vector<std::string> fields;
+    if (event == KeyEvent::kHExpired && listener_->WantsFields()) fields = AllFields(it->value);
     Remove(it, probe);
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
                            .kind = MutationKind::kMembersExpired,
                            .event = event});
+    if (!fields.empty()) listener_->OnFieldsExpired(index_, probe.key(), fields);
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
                            .kind = MutationKind::kEmptied,
@@ -168,12 +181,16 @@ size_t Database::EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int6
   AccountValue(bytes_before, it->value.HeapBytes());
   SyncMembers(*it);
   if (erased != 0) {
+    const KeyEvent event = MembersExpired(it->value.type());
     listener_->OnMembersExpired(erased);
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
                            .kind = MutationKind::kMembersExpired,
-                           .event = MembersExpired(it->value.type()),
+                           .event = event,
                            .members = names});
+    if (event == KeyEvent::kHExpired && listener_->WantsFields()) {
+      listener_->OnFieldsExpired(index_, probe.key(), names);
+    }
   }
   return erased;
 }

@@ -36,6 +36,10 @@ class ChangeListener {
   virtual void OnEarlierDeadline(int64_t at_ms) = 0;
   // So many members of a key were erased, as their deadlines have passed.
   virtual void OnMembersExpired(size_t count) = 0;
+  // Behind the mutation that says it of a hash. Only if WantsFields.
+  virtual void OnFieldsExpired(int db_index, std::string_view key,
+                               std::span<const std::string> fields) = 0;
+  virtual bool WantsFields() const = 0;
   // Somebody has to know their names.
   virtual bool WantsMembers() const = 0;
 

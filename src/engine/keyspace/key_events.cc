@@ -13,12 +13,24 @@ namespace {
 using Classes = KeyEventClasses;
 
 // In the order of redis-server's CONFIG GET.
-constexpr std::pair<char, uint32_t> kLetters[] = {
-    {'g', Classes::kGeneric},  {'$', Classes::kString},  {'l', Classes::kList},
-    {'s', Classes::kSet},      {'h', Classes::kHash},    {'z', Classes::kZset},
-    {'x', Classes::kExpired},  {'e', Classes::kEvicted}, {'t', Classes::kStream},
-    {'d', Classes::kModule},   {'n', Classes::kNew},     {'K', Classes::kKeyspace},
-    {'E', Classes::kKeyevent}, {'m', Classes::kMiss}};
+constexpr std::pair<char, uint32_t> kLetters[] = {{'g', Classes::kGeneric},
+                                                  {'$', Classes::kString},
+                                                  {'l', Classes::kList},
+                                                  {'s', Classes::kSet},
+                                                  {'h', Classes::kHash},
+                                                  {'z', Classes::kZset},
+                                                  {'x', Classes::kExpired},
+                                                  {'e', Classes::kEvicted},
+                                                  {'t', Classes::kStream},
+                                                  {'d', Classes::kModule},
+                                                  {'n', Classes::kNew},
+                                                  {'K', Classes::kKeyspace},
+                                                  {'E', Classes::kKeyevent},
+                                                  {'m', Classes::kMiss},
+                                                  {'S', Classes::kSubkeyspace},
+                                                  {'T', Classes::kSubkeyevent},
+                                                  {'I', Classes::kSubkeyspaceItem},
+                                                  {'V', Classes::kSubkeyspaceEvent}};
 
 struct Row {
   KeyEvent event;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -118,21 +119,26 @@ uint32_t ClassOf(KeyEvent event);
 // A set of classes, and where to publish. Thread: any.
 class KeyEventClasses {
  public:
-  static constexpr uint32_t kKeyspace = 1 << 0;      // K: to __keyspace@<db>__:<key>
-  static constexpr uint32_t kKeyevent = 1 << 1;      // E: to __keyevent@<db>__:<event>
-  static constexpr uint32_t kGeneric = 1 << 2;       // g
-  static constexpr uint32_t kString = 1 << 3;        // $
-  static constexpr uint32_t kList = 1 << 4;          // l
-  static constexpr uint32_t kSet = 1 << 5;           // s
-  static constexpr uint32_t kHash = 1 << 6;          // h
-  static constexpr uint32_t kZset = 1 << 7;          // z
-  static constexpr uint32_t kExpired = 1 << 8;       // x
-  static constexpr uint32_t kEvicted = 1 << 9;       // e
-  static constexpr uint32_t kStream = 1 << 10;       // t
-  static constexpr uint32_t kModule = 1 << 11;       // d
-  static constexpr uint32_t kNew = 1 << 12;          // n, not in A
-  static constexpr uint32_t kMiss = 1 << 13;         // m, not in A
-  static constexpr uint32_t kAll = kNew - kGeneric;  // A
+  static constexpr uint32_t kKeyspace = 1 << 0;  // K: to __keyspace@<db>__:<key>
+  static constexpr uint32_t kKeyevent = 1 << 1;  // E: to __keyevent@<db>__:<event>
+  static constexpr uint32_t kGeneric = 1 << 2;   // g
+  static constexpr uint32_t kString = 1 << 3;    // $
+  static constexpr uint32_t kList = 1 << 4;      // l
+  static constexpr uint32_t kSet = 1 << 5;       // s
+  static constexpr uint32_t kHash = 1 << 6;      // h
+  static constexpr uint32_t kZset = 1 << 7;      // z
+  static constexpr uint32_t kExpired = 1 << 8;   // x
+  static constexpr uint32_t kEvicted = 1 << 9;   // e
+  static constexpr uint32_t kStream = 1 << 10;   // t
+  static constexpr uint32_t kModule = 1 << 11;   // d
+  static constexpr uint32_t kNew = 1 << 12;      // n, not in A
+  static constexpr uint32_t kMiss = 1 << 13;     // m, not in A
+  // Of fields of hashes, each to its channel (docs/notifications.md).
+  static constexpr uint32_t kSubkeyspace = 1 << 14;       // S
+  static constexpr uint32_t kSubkeyevent = 1 << 15;       // T
+  static constexpr uint32_t kSubkeyspaceItem = 1 << 16;   // I
+  static constexpr uint32_t kSubkeyspaceEvent = 1 << 17;  // V
+  static constexpr uint32_t kAll = kNew - kGeneric;       // A
 
   KeyEventClasses() = default;
   // None: a letter is no class.
@@ -142,7 +148,12 @@ class KeyEventClasses {
 
   bool has(uint32_t bits) const { return (bits_ & bits) != 0; }
   // Somebody could hear of an event.
-  bool is_on() const { return has(kKeyspace | kKeyevent) && has(kAll | kNew | kMiss); }
+  bool is_on() const {
+    return (has(kKeyspace | kKeyevent) && has(kAll | kNew | kMiss)) || tells_fields();
+  }
+  bool tells_fields() const {
+    return has(kSubkeyspace | kSubkeyevent | kSubkeyspaceItem | kSubkeyspaceEvent) && has(kHash);
+  }
 
  private:
   uint32_t bits_ = 0;
@@ -153,6 +164,9 @@ class KeyEventListener {
  public:
   // Called in the middle of a command, behind the change: must not change keys, nor suspend.
   virtual void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) = 0;
+  // Behind it: it was about these fields of a hash.
+  virtual void OnFieldEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event,
+                            std::span<const std::string_view> fields) = 0;
 
  protected:
   ~KeyEventListener() = default;

@@ -27,6 +27,13 @@ TEST(KeyEventsTest, IsOnOnlyIfSomethingIsPublishedSomewhere) {
   EXPECT_FALSE(KeyEventClasses().is_on());
   EXPECT_TRUE(KeyEventClasses::Parse("Km")->is_on());
   EXPECT_TRUE(KeyEventClasses::Parse("Ex")->is_on());
+  for (const char* letter : {"S", "T", "I", "V"}) {
+    const std::string letters = letter;
+    EXPECT_FALSE(KeyEventClasses::Parse(letters + "gx$")->is_on());  // only hashes have fields
+    EXPECT_TRUE(KeyEventClasses::Parse(letters + "h")->tells_fields());
+    EXPECT_TRUE(KeyEventClasses::Parse("A" + letters)->is_on());
+  }
+  EXPECT_FALSE(KeyEventClasses::Parse("AKE")->tells_fields());
 }
 
 TEST(KeyEventsTest, AllHasNeitherNewKeysNorMisses) {

@@ -38,6 +38,12 @@ class Recorder final : public MutationListener, public KeyEventListener {
   void OnKeyEvent(uint32_t, int, std::string_view key, KeyEvent event) override {
     events_.push_back(std::string(NameOf(event)) + " " + std::string(key));
   }
+  void OnFieldEvent(uint32_t, int, std::string_view key, KeyEvent event,
+                    std::span<const std::string_view> fields) override {
+    std::string text = std::string(NameOf(event)) + " " + std::string(key) + ":";
+    for (std::string_view field : fields) text += " " + std::string(field);
+    events_.push_back(text);
+  }
   std::vector<std::string> Seen() { return std::exchange(seen_, {}); }
   std::vector<std::string> Events() { return std::exchange(events_, {}); }
 

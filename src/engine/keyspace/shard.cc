@@ -68,6 +68,12 @@ void Shard::OnMutation(const Mutation& mutation) {
   Tell(mutation);
 }
 
+void Shard::OnFieldsExpired(int db_index, std::string_view key,
+                            std::span<const std::string> fields) {
+  const std::vector<std::string_view> names(fields.begin(), fields.end());
+  NotifyFields(db_index, key, KeyEvent::kHExpired, names);
+}
+
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress total;
   const auto databases = made();

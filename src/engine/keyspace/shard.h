@@ -152,8 +152,17 @@ class Shard final : private ChangeListener {
   // Of live_bytes(): of the databases that evict.
   size_t evictable_bytes() const;
 
-  // Who hears of keyspace events. Null: nobody.
-  void set_key_events(KeyEventListener* listener) { key_events_ = listener; }
+  // Who hears of keyspace events, and whether of fields. Null: nobody.
+  void set_key_events(KeyEventListener* listener, bool tells_fields = false) {
+    key_events_ = listener;
+    tells_fields_ = tells_fields;
+  }
+  bool tells_fields() const { return tells_fields_; }
+  // REQUIRES: tells_fields(); there are some.
+  void NotifyFields(int db_index, std::string_view key, KeyEvent event,
+                    std::span<const std::string_view> fields) {
+    key_events_->OnFieldEvent(id_, db_index, key, event, fields);
+  }
   // What is an event, but no change by itself: "new", "keymiss", or the second one of a change.
   void NotifyKeyEvent(int db_index, std::string_view key, KeyEvent event) {
     if (key_events_ != nullptr) [[unlikely]]
@@ -245,7 +254,10 @@ class Shard final : private ChangeListener {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
   void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
-  bool WantsMembers() const override { return mutation_listener_ != nullptr; }
+  bool WantsMembers() const override { return mutation_listener_ != nullptr || tells_fields_; }
+  bool WantsFields() const override { return tells_fields_; }
+  void OnFieldsExpired(int db_index, std::string_view key,
+                       std::span<const std::string> fields) override;
   void Tell(const Mutation& mutation) {
     if (mutation_listener_ != nullptr) [[unlikely]]
       mutation_listener_->OnMutation(id_, mutation);
@@ -270,6 +282,7 @@ class Shard final : private ChangeListener {
   WatchTable watches_;
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
+  bool tells_fields_ = false;
   MutationListener* mutation_listener_ = nullptr;
   EffectRecorder* recorder_ = nullptr;
   ReadTracker* tracker_ = nullptr;

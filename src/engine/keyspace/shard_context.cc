@@ -399,6 +399,16 @@ void ShardContext::Changed(std::string_view key, KeyEvent event, uint64_t change
     DeleteIfEmpty(key);
 }
 
+void ShardContext::ChangedFields(std::string_view key, KeyEvent event,
+                                 std::span<const std::string_view> fields, uint64_t changes) {
+  const bool may_be_gone = Settle();
+  Report(key, MutationKind::kWrite, event, changes);
+  if (shard_.tells_fields() && !fields.empty()) [[unlikely]]
+    shard_.NotifyFields(db_index_, key, event, fields);
+  if (may_be_gone) [[unlikely]]
+    DeleteIfEmpty(key);
+}
+
 void ShardContext::DeleteIfEmpty(std::string_view key) {
   // Find notes a value that has nothing but due members left.
   Iterator it = Find(ProbeOf(key));

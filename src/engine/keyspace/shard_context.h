@@ -256,6 +256,11 @@ class ShardContext {
   // collection that became empty, tells whoever wants to know. Handles die if it was empty.
   // `changes`: how many of INFO's rdb_changes_since_last_save it is.
   void Changed(std::string_view key, KeyEvent event, uint64_t changes = 1);
+  // The same of a hash. `fields` may be none unless tells_fields().
+  void ChangedFields(std::string_view key, KeyEvent event, std::span<const std::string_view> fields,
+                     uint64_t changes = 1);
+  // Somebody hears of fields.
+  bool tells_fields() const { return shard_.tells_fields(); }
 
   // Another event of a change that was reported: SET with a deadline is "set" and "expire".
   void AlsoHappened(std::string_view key, KeyEvent event) {

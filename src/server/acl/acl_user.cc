@@ -531,6 +531,11 @@ bool AclUser::AllowsChannel(std::string_view channel, AclSubscription kind) cons
   });
 }
 
+bool AclUser::MayReadKey(std::string_view key) const {
+  return std::any_of(selectors_.begin(), selectors_.end(),
+                     [key](const AclSelector& selector) { return selector.MayReadKey(key); });
+}
+
 bool AclUser::may_do_everything() const {
   return std::any_of(selectors_.begin(), selectors_.end(),
                      [](const AclSelector& selector) { return selector.allows_everything(); });

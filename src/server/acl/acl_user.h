@@ -57,6 +57,9 @@ class AclSelector {
   AclVerdict Check(const Command& command, Args args, AclDb db) const;
   // May it subscribe to this? A pattern has to be allowed literally.
   bool AllowsChannel(std::string_view channel, AclSubscription kind) const;
+  bool MayReadKey(std::string_view key) const {
+    return has_all_keys_ || AllowsKey(key, true, false);
+  }
   bool allows_everything() const {
     return has_all_commands_ && has_all_keys_ && has_all_channels_ && has_all_dbs_ &&
            denied_count_ == 0;
@@ -153,6 +156,7 @@ class AclUser {
 
   AclVerdict Check(const Command& command, Args args, AclDb db = {}) const;
   bool AllowsChannel(std::string_view channel, AclSubscription kind) const;
+  bool MayReadKey(std::string_view key) const;
   bool may_do_everything() const;
 
   const std::vector<std::string>& password_hashes() const { return passwords_; }

@@ -88,7 +88,10 @@ std::vector<std::string_view> FlagsOf(const Command& command) {
   for (const Named& named : kFlagNames) {
     if ((command.flags & named.bit) != 0) names.push_back(named.name);
   }
-  if (command.runs_script) names.push_back("no_mandatory_keys");
+  if (command.runs_script) {
+    names.push_back("no_mandatory_keys");
+    names.push_back("script_runner");
+  }
   return names;
 }
 

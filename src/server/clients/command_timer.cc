@@ -22,6 +22,7 @@ CommandTimer::CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint
       latency_ms_(options.latency_monitor_threshold_ms),
       percentiles_(options.latency_percentiles) {
   slow_log().set_max(options.slowlog_max_len);
+  logged_limits_ = options.logged_limits;
   log(LogKind::kLargeRequest).set_max(options.large_request_max_len);
   log(LogKind::kLargeReply).set_max(options.large_reply_max_len);
   SetLargest(LogKind::kLargeRequest, options.large_request_bytes);
@@ -117,7 +118,7 @@ void CommandTimer::LogSized(LogKind kind, const Command& command, Args args, uin
 
 void CommandTimer::Bring(SlowEntry entry, const Command& command, Args args, const Caller& caller) {
   entry.time_s = helio::UnixMillis() / 1000;
-  entry.args = LoggedArgs(command, args);
+  entry.args = LoggedArgs(command, args, logged_limits_);
   entry.command = &command;
   entry.thread = thread_;
   if (caller.slow != nullptr) {

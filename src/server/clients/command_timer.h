@@ -18,6 +18,7 @@
 #include "commands/table/command_table.h"
 #include "engine/queue/tx_origin.h"
 #include "helio/base/cycle_clock.h"
+#include "server/base/logged_limits.h"
 #include "server/meters/hot_keys.h"
 #include "server/meters/latency_events.h"
 #include "server/meters/latency_histogram.h"
@@ -57,6 +58,8 @@ class CommandTimer {
     from_bytes_[static_cast<size_t>(kind)] = bytes < 0 ? UINT64_MAX : static_cast<uint64_t>(bytes);
     SetThreshold();
   }
+  // Of what comes from now on to any of the logs.
+  void SetLoggedLimits(const LoggedLimits& limits) { logged_limits_ = limits; }
   // 0: the monitor is off.
   void SetLatencyThreshold(uint32_t ms) {
     latency_ms_ = ms;
@@ -188,6 +191,7 @@ class CommandTimer {
   std::vector<double> percentiles_;
   uint64_t from_bytes_[kLogKinds] = {};  // UINT64_MAX: none; of kSlow it says nothing
   SlowLog logs_[kLogKinds];
+  LoggedLimits logged_limits_;
   int64_t last_cycles_ = 0;
   bool counts_hot_keys_ = false;
   std::unique_ptr<HotKeys> hot_keys_;

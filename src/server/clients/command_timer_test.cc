@@ -253,6 +253,17 @@ TEST(LoggedArgsTest, TheLastOfThirtyTwoTellsHowManyMoreThereAre) {
   EXPECT_EQ(Logged("get", {"get", long_text})[1], shown);
 }
 
+TEST(LoggedArgsTest, HowMuchIsKeptCanBeSaid) {
+  const std::vector<std::string_view> words = {"del", "abc", "auth"};
+  const auto logged = [&](size_t args, size_t bytes) {
+    return LoggedArgs(Row("del"), Args(words), {.args = args, .bytes = bytes});
+  };
+  EXPECT_THAT(logged(3, 4), ElementsAre("del", "abc", "auth"));
+  EXPECT_THAT(logged(3, 3), ElementsAre("del", "abc", "aut... (1 more bytes)"));
+  EXPECT_THAT(logged(2, 1), ElementsAre("d... (2 more bytes)", "... (2 more arguments)"));
+  EXPECT_THAT(logged(1, 1), ElementsAre("... (3 more arguments)"));
+}
+
 TEST(LoggedArgsTest, AMonitorsLineIsPrintable) {
   const std::vector<std::string_view> args = {"set", "a\"\\\n\r\t\a\b\x01\xff", ""};
   EXPECT_EQ(MonitorLine(1'339'518'083'000'412, 2, "lua", Row("set"), Args(args)),

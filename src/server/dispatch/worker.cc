@@ -81,8 +81,9 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
 void Worker::SetKeyEvents(KeyEventClasses classes) {
   key_notifier_.set_classes(classes);
   care_.SetPreciseExpiry(classes.is_on() && classes.has(KeyEventClasses::kExpired));
-  state_.ForEachShard(
-      [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
+  state_.ForEachShard([&](Shard& shard) {
+    shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr, classes.tells_fields());
+  });
 }
 
 Worker::~Worker() {
@@ -162,11 +163,7 @@ CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& sess
   }
   const bool is_unknown = found.row == nullptr || (found.row->flags & kMemcached) != 0;
   const Lookup lookup = is_unknown ? Lookup{.end = Lookup::End::kUnknown} : found;
-  if (lookup.row == exec_) {
-    execs_.EndMulti(session);  // what comes next is queued no more
-  } else {
-    AbortMulti(session);
-  }
+  AbortMulti(session, lookup.row);
   const bool is_of_row = lookup.end == Lookup::End::kWrongArity;
   return Refuse(connection, lookup.row, args,
                 {.error = lookup.Error(args), .is_of_row = is_of_row});
@@ -191,7 +188,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
   if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
     if (std::string error = gates_.RefusalOf(command, session); !error.empty()) {
-      AbortMulti(session);
+      AbortMulti(session, &command);
       return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
@@ -208,11 +205,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     }
     std::string error = is_of_primary ? "" : gates_.ErrorOf(command, args, session);
     if (!error.empty()) {
-      if (&command == exec_) {
-        execs_.EndMulti(session);
-      } else {
-        AbortMulti(session);
-      }
+      AbortMulti(session, &command);
       return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
@@ -238,7 +231,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (quotas_.limits_databases() && !session.user.is_admin && !is_of_primary) {
       std::string error = quotas_.MemoryErrorOf(command, args, -1);
       if (!error.empty()) {
-        AbortMulti(session);
+        AbortMulti(session, &command);
         return Refuse(connection, &command, args, {.error = std::move(error)});
       }
     }
@@ -330,8 +323,14 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
   return Outcome::kWaits;
 }
 
-void Worker::AbortMulti(Session& session) {
-  if (session.multi != nullptr) session.multi->is_aborted = true;
+// `refused`, null if it is unknown, is not carried out: EXEC will refuse. If it is EXEC itself, the
+// MULTI ends, and what comes next is queued no more.
+void Worker::AbortMulti(Session& session, const Command* refused) {
+  if (refused == exec_) {
+    execs_.EndMulti(session);
+  } else if (session.multi != nullptr) {
+    session.multi->is_aborted = true;
+  }
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {

@@ -185,7 +185,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // are any: a net below what the kernel reports.
   void SweepSoon();
   void SweepEnds();
-  static void AbortMulti(Session& session);
+  void AbortMulti(Session& session, const Command* refused);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.

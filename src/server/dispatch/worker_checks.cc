@@ -26,7 +26,7 @@ std::optional<CommandSink::Outcome> Worker::CheckUser(Connection* connection, Se
       return Outcome::kBarrier;
     }
     if (verdict.end != End::kRuns) {
-      AbortMulti(session);
+      AbortMulti(session, command);
       const Outcome outcome =
           Refuse(connection, command, args,
                  {.error = std::move(verdict.error), .is_of_row = command != nullptr});
@@ -41,7 +41,7 @@ std::optional<CommandSink::Outcome> Worker::CheckUser(Connection* connection, Se
     verdict = session.user.acl->Check(*command, args, {db, shards_.db_count()});
   }
   if (session.user.is_authenticated && !verdict.is_denied()) return std::nullopt;
-  if (command != exec_) AbortMulti(session);
+  AbortMulti(session, command);
   if (!session.user.is_authenticated) {
     return Refuse(connection, command, args, {.error = std::string(kErrNoAuth)});
   }

@@ -11,9 +11,6 @@ namespace dfly {
 
 namespace {
 
-constexpr size_t kArgsMax = 32;
-constexpr size_t kBytesMax = 128;
-
 bool IsSecretSetting(std::string_view name) {
   constexpr std::string_view kSecret[] = {"masteruser", "masterauth", "requirepass",
                                           "tls-key-file-pass", "tls-client-key-file-pass"};
@@ -82,17 +79,17 @@ bool IsSecretArg(const Command& command, Args args, size_t i) {
   return false;
 }
 
-std::vector<std::string> LoggedArgs(const Command& command, Args args) {
+std::vector<std::string> LoggedArgs(const Command& command, Args args, LoggedLimits limits) {
   std::vector<std::string> logged;
-  const size_t shown = args.size() > kArgsMax ? kArgsMax - 1 : args.size();
+  const size_t shown = args.size() > limits.args ? limits.args - 1 : args.size();
   logged.reserve(shown + 1);
   for (size_t i = 0; i < shown; ++i) {
     const std::string_view arg = args[i];
     if (IsSecretArg(command, args, i)) {
       logged.emplace_back(kRedacted);
-    } else if (arg.size() > kBytesMax) {
-      logged.push_back(
-          fmt::format("{}... ({} more bytes)", arg.substr(0, kBytesMax), arg.size() - kBytesMax));
+    } else if (arg.size() > limits.bytes) {
+      logged.push_back(fmt::format("{}... ({} more bytes)", arg.substr(0, limits.bytes),
+                                   arg.size() - limits.bytes));
     } else {
       logged.emplace_back(arg);
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "server/base/logged_limits.h"
 
 namespace dfly {
 
@@ -17,8 +18,7 @@ constexpr std::string_view kRedacted = "(redacted)";
 // Whether args[i] is, or may be, a password or a key.
 bool IsSecretArg(const Command& command, Args args, size_t i);
 
-// For the slow log: at most 32 arguments of 128 bytes, the rest is told by numbers, as in Redis.
-std::vector<std::string> LoggedArgs(const Command& command, Args args);
+std::vector<std::string> LoggedArgs(const Command& command, Args args, LoggedLimits limits = {});
 
 // A line of MONITOR: the time, [db client], and the arguments in quotes.
 std::string MonitorLine(int64_t now_us, int db_index, std::string_view client,

@@ -104,6 +104,12 @@ std::string Config::Read(std::span<const std::string_view> pairs, bool may_set_p
                     [setting](const Change& change) { return change.setting == setting; })) {
       return SetError(pairs[i], "duplicate parameter");
     }
+    const auto is_wrong = [&row](char c) {
+      return c == '\0' || (!row.takes_controls && ((c > '\0' && c < ' ') || c == '\x7f'));
+    };
+    if (std::ranges::any_of(pairs[i + 1], is_wrong)) {
+      return SetError(pairs[i], "argument must have no control characters");
+    }
     std::string error;
     std::string text = CanonicalValue(row, pairs[i + 1], &error);
     if (error.empty() && row.slot.store != nullptr) error = row.slot.store(text, wanted);

@@ -199,6 +199,10 @@ std::string FlagSetter::SetFlag(const std::string& flag, const SettingRow* row,
       value = info.current_value + between + value;
     }
   }
+  // gflags would take what is before it.
+  if (value.find('\0') != std::string::npos) {
+    return fmt::format("the value of '{}' has a NUL in it", name);
+  }
   if (gflags::SetCommandLineOption(flag.c_str(), value.c_str()).empty()) {
     // Numbers of bytes may have units in a redis.conf.
     const auto bytes = info.type == "bool" ? std::nullopt : ParseMemory(value);

@@ -19,6 +19,7 @@
 #include "engine/keyspace/shard_limits.h"
 #include "facade/connection.h"
 #include "helio/net/tls.h"
+#include "server/base/logged_limits.h"
 #include "server/base/stop_rule.h"
 #include "server/options/output_limits.h"
 #include "server/options/protected_action.h"
@@ -268,11 +269,10 @@ struct ServerOptions {
   uint64_t lock_warning_ms = 0;            // 0: nobody is told
   uint64_t keysizes_keys_max = 0;          // that INFO keysizes looks at; 0: all
   uint64_t slowlog_max_len = 0;            // entries, of all threads
-  int64_t large_request_bytes = 0;         // COMMANDLOG; -1: no command, 0: all
-  uint64_t large_request_max_len = 0;      // entries, of all threads
-  int64_t large_reply_bytes = 0;
-  uint64_t large_reply_max_len = 0;
-  uint64_t latency_monitor_threshold_ms = 0;  // 0: off
+  LoggedLimits logged_limits;              // of SLOWLOG and COMMANDLOG
+  int64_t large_request_bytes = 0, large_reply_bytes = 0;       // COMMANDLOG; -1: none, 0: all
+  uint64_t large_request_max_len = 0, large_reply_max_len = 0;  // entries, of all threads
+  uint64_t latency_monitor_threshold_ms = 0;                    // 0: off
   KeyEventClasses key_events;
   uint64_t tracking_table_max_keys = 0;
   bool latency_tracking = false;

@@ -103,7 +103,8 @@ struct SettingRow {
   std::string (*apply)(SettingHost& host, const SettingChange& change) = nullptr;
   // kText without a slot: the form in which it is kept, or why it is no value.
   std::string (*canonical)(std::string_view text, std::string* error) = nullptr;
-  bool has_words = false;  // several of a line of redis.conf, for CONFIG REWRITE
+  bool takes_controls = false;  // CONFIG SET takes control characters, too, but NUL (passwords)
+  bool has_words = false;       // several of a line of redis.conf, for CONFIG REWRITE
   SettingRepeat repeat = SettingRepeat::kReplaces;
   bool lacks_line_if_empty = false;  // of redis.conf, for CONFIG REWRITE
   bool may_lack_value = false;       // the name alone means an empty one

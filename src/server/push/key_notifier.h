@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,14 @@ class KeyNotifier final : public KeyEventListener {
   const KeyEventClasses& classes() const { return classes_; }
 
   void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) override;
+  void OnFieldEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event,
+                    std::span<const std::string_view> fields) override;
 
  private:
+  // To "__<kind>@<db>__:<name>".
+  void Publish(uint32_t shard, int db_index, std::string_view kind, std::string_view name,
+               std::string_view message);
+
   PubSub& pubsub_;
   KeyEventClasses classes_;
   std::string channel_;  // scratch

@@ -352,8 +352,11 @@ void Tracking::OnBroadcast(const Item& item) {
     const auto& prefixes = state.prefixes;
     if (std::find(prefixes.begin(), prefixes.end(), item.text) == prefixes.end()) continue;
     keys.clear();
+    const AclUser* const user = session->user.acl.get();  // null: it may do everything
     for (const auto& [key, writer] : item.keys) {
-      if (writer != id) keys.push_back(key);
+      if (writer == id) continue;
+      // Names of keys are nobody's business who may not read them.
+      if (user == nullptr || user->MayReadKey(key)) keys.push_back(key);
     }
     if (!keys.empty()) Tell(*session, keys, false);
   }

@@ -151,6 +151,13 @@ std::string ApplySlowLogSize(SettingHost& host, const SettingChange& change) {
   return "";
 }
 
+std::string ApplyLoggedLimits(SettingHost& host, const SettingChange& change) {
+  AwaitOnAll<WorkerState>(ServerOf(host).state(), [&](WorkerState& worker) {
+    worker.timer.SetLoggedLimits(change.now.logged_limits);
+  });
+  return "";
+}
+
 template <LogKind kKind, auto kMember>
 std::string ApplyLargest(SettingHost& host, const SettingChange& change) {
   AwaitOnAll<CommandRunner>(ServerOf(host).state(), [&](CommandRunner& runner) {
@@ -439,10 +446,11 @@ constexpr SettingRow kRows[] = {
      .topic = kEvents,
      .slot = kKeyEvents,
      .apply = ApplyKeyEvents,
-     .flag_error = "has an invalid letter; there are Ag$lshzxeKEtmdn",
-     .help = "Which events of keys are published to __keyspace@<db>__:<key> (K) and "
-             "__keyevent@<db>__:<event> (E): the letters of redis.conf, KEA for most. CONFIG SET "
-             "changes it."},
+     .flag_error = "has an invalid letter; there are Ag$lshzxeKEtmdnSTIV",
+     .help =
+         "Which events of keys are published to __keyspace@<db>__:<key> (K) and "
+         "__keyevent@<db>__:<event> (E): the letters of redis.conf, KEA for most; with S, T, I, V "
+         "which fields of hashes they are about. CONFIG SET changes it."},
     {.name = "tracking-table-max-keys",
      .topic = kEvents,
      .kind = kInteger,
@@ -476,6 +484,26 @@ constexpr SettingRow kRows[] = {
      .live = kStoreLive<&Settings::slowlog_max_len, &Options::slowlog_max_len>,
      .apply = ApplySlowLogSize,
      .help = "Commands that SLOWLOG keeps. CONFIG SET changes it."},
+    {.name = "slowlog-entry-max-argc",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "32",
+     .min = 1,
+     .max = INT32_MAX,
+     .slot = kSlot<&Options::logged_limits, &LoggedLimits::args>,
+     .apply = ApplyLoggedLimits,
+     .help = "Arguments of a command that SLOWLOG and COMMANDLOG have; of a command with more the "
+             "last one says how many are missing. CONFIG SET changes it, for what comes then."},
+    {.name = "slowlog-entry-max-string-len",
+     .topic = kSlowCommands,
+     .kind = kInteger,
+     .initial = "128",
+     .min = 1,
+     .max = INT32_MAX,
+     .slot = kSlot<&Options::logged_limits, &LoggedLimits::bytes>,
+     .apply = ApplyLoggedLimits,
+     .help = "Bytes of an argument that these logs have; behind a longer one it is said how many "
+             "are missing. CONFIG SET changes it, for what comes then."},
     {.name = "commandlog-request-larger-than",
      .topic = kSlowCommands,
      .kind = kInteger,

@@ -88,6 +88,7 @@ constexpr SettingRow kRows[] = {
      .topic = kReplication,
      .slot = kSlot<&Options::replication, &ReplicationOptions::password>,
      .apply = ApplyOptions,
+     .takes_controls = true,
      .help = "The password with which a replica comes to its primary."},
     {.name = "masteruser",
      .topic = kReplication,
