@@ -95,12 +95,66 @@ def test_in_transactions_and_scripts(r, server):
     assert r.call("JSON.SET", "deep", "$", values) == OK
     found = r.call("EVAL", "return redis.call('JSON.GET', KEYS[1], ARGV[1])", "1", "deep", nested)
     assert found == values.encode()
+    for inner in (
+        "$.n" + ".append(1)" * 15,
+        "append(" * 14 + "$.n" + ", 1)" * 14,
+        "$.n[?" + "abs(" * 14 + "@" + ")" * 14 + "]",
+        "$.n[?" + "!" * 14 + "(@ + 1 == 2)]",
+        "1" + " + 1" * 300,
+    ):
+        assert r.call("JSON.SET", "deep", "$", '{"n":[1]}') == OK
+        script = "return redis.call('JSON.GET', KEYS[1], ARGV[1])"
+        found = r.call("EVAL", script, "1", "deep", inner)
+        assert json.loads(found)[0] in (1, 301), inner
     r.do("WATCH {t}a")
     with server.connect() as other:
         assert other.call("JSON.SET", "{t}a", "$[0]", "0") == OK
     r.do("MULTI")
     r.do("PING")
     assert r.do("EXEC") is None
+
+
+def test_paths_compute(r):
+    assert r.call("JSON.SET", "item", "$", text_of(EARBUDS)) == OK
+    assert get(r, "item", "$.price * 2") == [129.98]
+    assert get(r, "item", "$.max_level.avg()") == [100.0]
+    assert get(r, "item", "$.stock + 1", "$.name") == {
+        "$.stock + 1": [18],
+        "$.name": ["Wireless earbuds"],
+    }
+    assert get(r, "item", "$.connection~") == ["wireless", "type"]
+    assert get(r, "item", "$.max_level[?@ / 2 > 45]") == [100, 120]
+    assert r.call("JSON.NUMINCRBY", "item", "$.max_level[?@ % 40 == 0]", "1") == b"[81,121]"
+    assert get(r, "item", ".max_level") == [81, 100, 121]
+    for i, key in enumerate(KEYS):
+        assert r.call("JSON.SET", key, "$", text_of({"n": [i, i + 1]})) == OK
+    assert r.call("JSON.MGET", *KEYS, "none", "sum($.n)") == [
+        *(f"[{2 * i + 1}]".encode() for i in range(len(KEYS))),
+        None,
+    ]
+    before = r.call("JSON.GET", "item")
+    for words in (("JSON.SET", "1"), ("JSON.DEL",), ("JSON.TYPE",), ("JSON.ARRAPPEND", "1")):
+        refused = r.call(words[0], "item", "$.stock + 1", *words[1:])
+        assert refused.text.startswith("ERR '$.stock + 1' computes a value"), words
+    assert r.call("JSON.GET", "item") == before
+
+
+# An expression over a large array ends, and its memory is given back.
+def test_what_expressions_take_is_bounded(r):
+    too_much = Error("ERR the path visits more nodes than --json_path_visits_max allows")
+    assert r.call("JSON.SET", "large", "$", "{}") == OK
+    assert r.call("JSON.SET", "large", "$.n", text_of(list(range(100_000)))) == OK
+    assert r.call("JSON.SET", "large", "$.t", text_of("x" * 1000)) == OK
+    assert r.call("JSON.SET", "large", "$.s", text_of("x" * 100)) == OK
+    used = int(r.info("memory")["used_memory"])
+    assert get(r, "large", "$.n[?@ % 50000 == 1]") == [1, 50001]
+    assert get(r, "large", "$.n.append(1).count()") == [100_001]
+    assert r.call("JSON.GET", "large", "$.n[?sum($.n) == @]") == too_much
+    assert r.call("JSON.GET", "large", "$.n[*] + $.n[*]") == too_much
+    assert r.call("JSON.GET", "large", "$.n" + ".append($.n[*])" * 15) == too_much
+    assert r.call("JSON.GET", "large", "concat(" + ", ".join(["$.t"] * 600) + ")") == too_much
+    assert get(r, "large", "$.n[?concat($.s, 'y') == 'y']") == []
+    wait_until(lambda: int(r.info("memory")["used_memory"]) < used + 500_000)
 
 
 def random_value(rng, depth=4):
@@ -145,6 +199,20 @@ def test_what_is_kept_over_a_restart(start_server):
     with server.connect() as c:
         assert c.call("JSON.GET", "doc") == before
         assert c.call("JSON.GET", "numbers") == numbers.encode()
+
+
+# What a filter with an expression changed is changed by the log, too.
+def test_what_a_log_has(start_server):
+    server = start_server(proactor_threads=2, appendonly="yes")
+    with server.connect() as c:
+        assert c.call("JSON.SET", "doc", "$", '{"n":[1,2,3,4],"t":["ab","c"]}') == OK
+        assert c.call("JSON.NUMINCRBY", "doc", "$.n[?@ % 2 == 0]", "10") == b"[12,14]"
+        assert c.call("JSON.DEL", "doc", "$.t[?length(@) == 1]") == 1
+        before = c.call("JSON.GET", "doc")
+    server.stop()
+    server.start_again()
+    with server.connect() as c:
+        assert c.call("JSON.GET", "doc") == before == b'{"n":[1,12,3,14],"t":["ab"]}'
 
 
 def test_events(r, server):
@@ -221,6 +289,10 @@ def test_as_redis_py_calls_it(server, protocol):
         assert doc.merge("d", "$", {"b": None, "c": {"d": 1}})
         assert doc.mset([("e", "$", {"a": 1}), ("f", "$", {"a": False})])
         assert doc.mget(["d", "e"], "$.a") == [[4], [1]]
+        assert doc.get("d", "$.a * 2", "$.c.keys()") == {"$.a * 2": [8], "$.c.keys()": ["d"]}
+        assert doc.mget(["d", "e"], "$.a + 1") == [[5], [2]]
+        with pytest.raises(redis.ResponseError, match="computes a value"):
+            doc.type("d", "$.a + 1")
         assert doc.toggle("f", "$.a") == [1]
         assert doc.clear("d", "$.c") == 1
         assert doc.get("d", "$") == [{"a": 4, "n": {"a": 6}, "c": {}}]

@@ -4,12 +4,12 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "commands/json/json_family.h"
 #include "commands/table/rows.h"
+#include "core/json/json_number.h"
 #include "facade/replies/error_texts.h"
 
 namespace dfly {
@@ -41,7 +41,9 @@ template <typename Check, typename Change, typename Finish>
 void ChangeEach(const Target& target, ReplySink& reply, Check check, Change change, Finish finish) {
   using Answer = decltype(change(std::declval<JsonDoc&>(), std::declval<JsonNode*>()));
   JsonPath path;
-  if (!ParseJsonPath(target.args, target.path_at, reply, &path)) return;
+  if (!ParseJsonPath(target.args, target.path_at, JsonPlaces(target.cx.is_replayed()), reply,
+                     &path))
+    return;
   const std::string_view key = target.args.key();
   const auto handle = target.cx.FindMutable(key, ValueType::kJson);
   if (handle.is_wrong_type()) return reply.Error(kErrNotJson);
@@ -95,72 +97,38 @@ constexpr auto kNoCheck = [](JsonDoc&, const JsonMatches&, const JsonMatches&) {
 
 // --- Numbers ---
 
-// As a node of no block, or with one that belongs to its document.
-struct Number {
-  bool is_integer = false;
-  int64_t integer = 0;
-  double real = 0;
-};
-
-Number NumberOf(const JsonNode& node) {
-  if (node.type() == JsonType::kInteger && !node.is_uint()) {
-    return {.is_integer = true, .integer = node.AsInt()};
-  }
-  return {.real = node.AsDouble()};
-}
-
-double RealOf(const Number& number) {
-  return number.is_integer ? static_cast<double>(number.integer) : number.real;
-}
-
-enum class Operation : uint8_t { kAdd, kMultiply };
-
-// Integers stay integers as long as 64 bits hold them. None: it is not finite.
-std::optional<Number> Compute(Operation operation, const Number& a, const Number& b) {
-  const bool adds = operation == Operation::kAdd;
-  if (a.is_integer && b.is_integer) {
-    int64_t result;
-    const bool overflows = adds ? __builtin_add_overflow(a.integer, b.integer, &result)
-                                : __builtin_mul_overflow(a.integer, b.integer, &result);
-    if (!overflows) return Number{.is_integer = true, .integer = result};
-  }
-  const double real = adds ? RealOf(a) + RealOf(b) : RealOf(a) * RealOf(b);
-  if (!std::isfinite(real)) return std::nullopt;
-  return Number{.real = real};
-}
-
-void AppendNumber(const Number& number, std::string* to) {
+void AppendNumber(const JsonNumber& number, std::string* to) {
   if (!number.is_integer) return AppendJsonDouble(number.real, to);
   to->append(std::to_string(number.integer));
 }
 
 // JSON.NUMINCRBY key path value, JSON.NUMMULTBY key path value
-template <Operation kOperation, KeyEvent kEvent>
+template <char kSign, KeyEvent kEvent>
 void ChangeNumbers(ShardContext& cx, Args args, ReplySink& reply) {
   const DocPtr value = ParseJsonValue(cx, args[3], reply);
   if (value == nullptr) return;
   if (!value->root().is_number()) return reply.Error("ERR bad input number");
-  const Number by = NumberOf(value->root());
+  const JsonNumber by = JsonNumber::Of(value->root());
   const Target target = {cx, args, 2, JsonType::kNumber, kEvent, " or does not contains a number"};
   const auto check = [&](JsonDoc&, const JsonMatches& matches, const JsonMatches&) {
     const bool are_finite =
         std::all_of(matches.begin(), matches.end(), [&](const JsonMatch& match) {
-          return Compute(kOperation, NumberOf(*match.node), by).has_value();
+          return ComputeJson(kSign, JsonNumber::Of(*match.node), by).has_value();
         });
     return std::string(are_finite ? "" : "ERR result is not a number");
   };
   const auto change = [&](JsonDoc& doc, JsonNode* node) {
-    const Number result = *Compute(kOperation, NumberOf(*node), by);
-    doc.Set(node, result.is_integer ? doc.MakeInt(result.integer) : doc.MakeDouble(result.real));
+    const JsonNumber result = *ComputeJson(kSign, JsonNumber::Of(*node), by);
+    doc.Set(node, result.NodeIn(&doc));
     return result;
   };
   const auto finish = [&](const JsonPath& path, const auto& answers) {
-    const auto show = [&](const Number& number) {
+    const auto show = [&](const JsonNumber& number) {
       number.is_integer ? reply.Integer(number.integer) : reply.Double(number.real);
     };
     std::string text;
     if (path.is_legacy()) {
-      const Number& last = LastOf(answers);
+      const JsonNumber& last = LastOf(answers);
       if (reply.resp3()) {
         reply.Array(1);
         return show(last);
@@ -376,10 +344,10 @@ void RegisterJsonChanges(CommandTable* table) {
   constexpr std::string_view kArray = "O(N) where N is the size of the arrays.";
   constexpr std::string_view kUpdate = "RW access update";
   const FamilyRows add(table, "json", kAclJson);
-  add("json.numincrby", ChangeNumbers<Operation::kAdd, KeyEvent::kJsonNumIncrBy>, 4,
-      kWrite | kDenyOom, KeyAt(1, kUpdate), "Adds to numbers.", "1.0.0", kVisits);
-  add("json.nummultby", ChangeNumbers<Operation::kMultiply, KeyEvent::kJsonNumMultBy>, 4,
-      kWrite | kDenyOom, KeyAt(1, kUpdate), "Multiplies numbers.", "1.0.0", kVisits);
+  add("json.numincrby", ChangeNumbers<'+', KeyEvent::kJsonNumIncrBy>, 4, kWrite | kDenyOom,
+      KeyAt(1, kUpdate), "Adds to numbers.", "1.0.0", kVisits);
+  add("json.nummultby", ChangeNumbers<'*', KeyEvent::kJsonNumMultBy>, 4, kWrite | kDenyOom,
+      KeyAt(1, kUpdate), "Multiplies numbers.", "1.0.0", kVisits);
   add("json.strappend", StrAppend, -3, kWrite | kDenyOom, KeyAt(1, kUpdate), "Appends to strings.",
       "1.0.0", kVisits);
   add("json.toggle", Toggle, -2, kWrite | kDenyOom, KeyAt(1, kUpdate),

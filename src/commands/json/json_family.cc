@@ -5,9 +5,17 @@
 
 namespace dfly {
 
-bool ParseJsonPath(Args args, size_t at, ReplySink& reply, JsonPath* path) {
+bool ParseJsonPath(Args args, size_t at, JsonPathKind kind, ReplySink& reply, JsonPath* path) {
   const std::string_view root = reply.resp3() ? "$" : ".";
-  const std::string error = JsonPath::Parse(at < args.size() ? args[at] : root, path);
+  std::string error = JsonPath::Parse(at < args.size() ? args[at] : root, path);
+  if (error.empty() && kind != JsonPathKind::kReplayed && path->begins_with_operator()) {
+    error = fmt::format("ERR '{}' begins with a word that is an operator: write '{}'", args[at],
+                        path->text());
+  }
+  if (error.empty() && kind != JsonPathKind::kQuery && path->projection() != nullptr) {
+    error = fmt::format("ERR '{}' computes a value, which only JSON.GET and JSON.MGET show",
+                        path->text());
+  }
   if (!error.empty()) reply.Error(error);
   return error.empty();
 }

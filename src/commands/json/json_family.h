@@ -46,8 +46,19 @@ JsonDoc& JsonIn(const Handle& value) {
   return *static_cast<JsonDoc*>(value->object());
 }
 
+// What a path may be.
+enum class JsonPathKind : uint8_t {
+  kPlaces,    // it selects places
+  kQuery,     // or a projection
+  kReplayed,  // it selects places, and was written before words were reserved
+};
+// What a path may be that selects places.
+inline JsonPathKind JsonPlaces(bool is_replayed) {
+  return is_replayed ? JsonPathKind::kReplayed : JsonPathKind::kPlaces;
+}
 // The path of args[at], or the root. False: it is none, which was replied.
-[[nodiscard]] bool ParseJsonPath(Args args, size_t at, ReplySink& reply, JsonPath* path);
+[[nodiscard]] bool ParseJsonPath(Args args, size_t at, JsonPathKind kind, ReplySink& reply,
+                                 JsonPath* path);
 // False: it took too much, which was replied.
 [[nodiscard]] bool FindByPath(ShardContext& cx, JsonDoc& doc, const JsonPath& path,
                               ReplySink& reply, JsonMatches* matches);

@@ -22,12 +22,17 @@ namespace {
 
 // --- JSON.GET ---
 
-// As JSON: one value, or an array of all. False: that takes more than `most` bytes, and is not all.
-[[nodiscard]] bool AppendMatches(const JsonMatches& matches, bool as_array,
-                                 const JsonFormat& format, size_t level, size_t most,
-                                 std::string* to) {
+// Of AppendQuery: its caller has other words.
+constexpr std::string_view kErrNoPlace = "ERR path does not exist";
+
+// As JSON: one value, or an array of all. node_of(i): the i-th. False: that takes more than `most`
+// bytes, and is not all.
+template <typename NodeOf>
+[[nodiscard]] bool AppendNodes(size_t count, NodeOf node_of, bool as_array,
+                               const JsonFormat& format, size_t level, size_t most,
+                               std::string* to) {
   if (!as_array) {
-    AppendJson(*matches[0].node, format, level, to);
+    AppendJson(node_of(0), format, level, to);
     return to->size() <= most;
   }
   const auto start_line = [&](size_t of) {
@@ -35,15 +40,42 @@ namespace {
     for (size_t i = 0; i < of; ++i) to->append(format.indent);
   };
   to->push_back('[');
-  for (size_t i = 0; i < matches.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (i > 0) to->push_back(',');
     start_line(level + 1);
-    AppendJson(*matches[i].node, format, level + 1, to);
+    AppendJson(node_of(i), format, level + 1, to);
     if (to->size() > most) return false;
   }
-  if (!matches.empty()) start_line(level);
+  if (count > 0) start_line(level);
   to->push_back(']');
   return true;
+}
+
+// What a projection computes. Returns the error, or nothing.
+std::string_view AppendProjection(ShardContext& cx, JsonDoc& doc, const JsonExpr& projection,
+                                  const JsonFormat& format, size_t level, std::string* to) {
+  bool fits = true;
+  const auto show = [&](std::span<const JsonNode> nodes) {
+    const auto node_of = [&](size_t i) -> const JsonNode& { return nodes[i]; };
+    fits = AppendNodes(nodes.size(), node_of, true, format, level, cx.string_max(), to);
+  };
+  if (!ProjectJson(doc, projection, JsonVisitsMax(cx), show)) return kErrJsonTooMuchWork;
+  return fits ? std::string_view() : kErrJsonReplyTooLarge;
+}
+
+// What a path selects or computes. Returns the error, or nothing. `as_array`: not only the first.
+std::string_view AppendQuery(ShardContext& cx, JsonDoc& doc, const JsonPath& path, bool as_array,
+                             const JsonFormat& format, size_t level, std::string* to) {
+  if (path.projection() != nullptr) {
+    return AppendProjection(cx, doc, *path.projection(), format, level, to);
+  }
+  JsonMatches matches;
+  if (!FindJson(doc, path.steps(), JsonVisitsMax(cx), &matches)) return kErrJsonTooMuchWork;
+  if (!as_array && matches.empty()) return kErrNoPlace;
+  const auto node_of = [&](size_t i) -> const JsonNode& { return *matches[i].node; };
+  const size_t most = cx.string_max();
+  const bool fits = AppendNodes(matches.size(), node_of, as_array, format, level, most, to);
+  return fits ? std::string_view() : kErrJsonReplyTooLarge;
 }
 
 struct GetRequest {
@@ -67,7 +99,8 @@ bool ParseGet(Args args, ReplySink& reply, GetRequest* request) {
     }
   }
   do {
-    if (!ParseJsonPath(args, i, reply, &request->paths.emplace_back())) return false;
+    if (!ParseJsonPath(args, i, JsonPathKind::kQuery, reply, &request->paths.emplace_back()))
+      return false;
   } while (++i < args.size());
   return true;
 }
@@ -91,9 +124,6 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
   if (!is_one) text.push_back('{');
   for (size_t i = 0; i < request.paths.size(); ++i) {
     const JsonPath& path = request.paths[i];
-    JsonMatches matches;
-    if (!FindByPath(cx, JsonIn(value), path, reply, &matches)) return;
-    if (are_legacy && matches.empty()) return reply.Error(NoSuchPath(path));
     if (!is_one) {
       if (i > 0) text.push_back(',');
       start_line(&text, 1);
@@ -102,9 +132,10 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
       text.append(format.space);
     }
     const size_t level = is_one ? 0 : 1;
-    if (!AppendMatches(matches, !are_legacy, format, level, cx.string_max(), &text)) {
-      return reply.Error(kErrJsonReplyTooLarge);
-    }
+    const std::string_view error =
+        AppendQuery(cx, JsonIn(value), path, !are_legacy, format, level, &text);
+    if (error == kErrNoPlace) return reply.Error(NoSuchPath(path));
+    if (!error.empty()) return reply.Error(error);
   }
   if (!is_one) {
     start_line(&text, 0);
@@ -119,12 +150,8 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
 std::optional<std::string> GetOne(ShardContext& cx, std::string_view key, const JsonPath& path) {
   const auto value = cx.FindReadOnly(key, ValueType::kJson);
   if (!value) return std::nullopt;
-  JsonMatches matches;
-  const uint64_t visits = JsonVisitsMax(cx);
-  if (!FindJson(JsonIn(value), path.steps(), visits, &matches)) return std::nullopt;
-  if (path.is_legacy() && matches.empty()) return std::nullopt;
   std::string text;
-  if (!AppendMatches(matches, !path.is_legacy(), {}, 0, cx.string_max(), &text)) {
+  if (!AppendQuery(cx, JsonIn(value), path, !path.is_legacy(), {}, 0, &text).empty()) {
     return std::nullopt;
   }
   return text;
@@ -137,7 +164,7 @@ void ReplyTexts(std::span<const std::optional<std::string>> texts, ReplySink& re
 
 void MGet(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, args.size() - 1, reply, &path)) return;
+  if (!ParseJsonPath(args, args.size() - 1, JsonPathKind::kQuery, reply, &path)) return;
   std::vector<std::optional<std::string>> texts;
   for (size_t i = 1; i + 1 < args.size(); ++i) texts.push_back(GetOne(cx, args[i], path));
   ReplyTexts(texts, reply);
@@ -146,7 +173,7 @@ void MGet(ShardContext& cx, Args args, ReplySink& reply) {
 // Suspends.
 void MGetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, args.size() - 1, reply, &path)) return;
+  if (!ParseJsonPath(args, args.size() - 1, JsonPathKind::kQuery, reply, &path)) return;
   std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
   std::vector<ShardId> ids;
   Transaction tx(cx);
@@ -206,7 +233,7 @@ template <typename Show, typename BytesOf = decltype(kFewBytes)>
 void ShowEach(ShardContext& cx, Args args, size_t path_at, JsonType wanted, IfNone if_none,
               ReplySink& reply, Show show, BytesOf bytes_of = kFewBytes) {
   JsonPath path;
-  if (!ParseJsonPath(args, path_at, reply, &path)) return;
+  if (!ParseJsonPath(args, path_at, JsonPathKind::kPlaces, reply, &path)) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kJson);
   if (value.is_wrong_type()) return reply.Error(kErrNotJson);
   if (!value) return path.is_legacy() ? reply.Null() : reply.Error(kErrNoDocument);
@@ -288,7 +315,7 @@ void ArrIndex(ShardContext& cx, Args args, ReplySink& reply) {
 // JSON.TYPE key [path]
 void Type(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPathKind::kPlaces, reply, &path)) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kJson);
   if (value.is_wrong_type()) return reply.Error(kErrNotJson);
   JsonMatches matches;
@@ -353,7 +380,7 @@ size_t RespBytesOf(const JsonNode& node) {
 
 void Resp(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPathKind::kPlaces, reply, &path)) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kJson);
   if (value.is_wrong_type()) return reply.Error(kErrNotJson);
   if (!value) return reply.Null();
@@ -373,7 +400,7 @@ void Resp(ShardContext& cx, Args args, ReplySink& reply) {
 // JSON.DEBUG MEMORY key [path]
 void DebugMemory(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, 3, reply, &path)) return;
+  if (!ParseJsonPath(args, 3, JsonPathKind::kPlaces, reply, &path)) return;
   const auto value = cx.FindReadOnly(args[2], ValueType::kJson);
   if (value.is_wrong_type()) return reply.Error(kErrNotJson);
   if (!value) return path.is_legacy() ? reply.Integer(0) : reply.Array(0);

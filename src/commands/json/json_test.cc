@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/testing/test_harness.h"
@@ -117,6 +118,76 @@ TEST_P(JsonTest, GetHasShapes) {
   resp3_ = false;
   MakeHash("h");
   EXPECT_EQ(Run("json.get h"), kNotJson);
+}
+
+TEST_P(JsonTest, GetShowsWhatAPathComputes) {
+  Make("d", "{\"a\":2,\"b\":4,\"arr\":[1,2,3]}");
+  Make("e", "{\"a\":\"x\",\"arr\":[]}");
+  EXPECT_EQ(Call({"json.get", "d", "$.a + 1"}).text, "[3]");
+  EXPECT_EQ(Call({"json.get", "d", "-$.a"}).text, "[-2]");
+  EXPECT_EQ(Call({"json.get", "d", "$.a / 0"}).text, "[]");
+  EXPECT_EQ(Call({"json.get", "d", "($.a)"}).text, "[2]");
+  EXPECT_EQ(Call({"json.get", "d", "$.a + 1", "$.b"}).text, "{\"$.a + 1\":[3],\"$.b\":[4]}");
+  // With one of them the others are shown as arrays, too.
+  EXPECT_EQ(Call({"json.get", "d", "a", "sum($.arr)"}).text, "{\"a\":[2],\"sum($.arr)\":[6]}");
+  EXPECT_EQ(Call({"json.get", "d", "INDENT", " ", "NEWLINE", "\n", "$~"}).text,
+            "[\n \"a\",\n \"b\",\n \"arr\"\n]");
+  EXPECT_EQ(RunWords({"json.mget", "d", "e", "none", "$.a * 2"}), "[\"[4]\", \"[]\", (nil)]");
+  EXPECT_EQ(RunWords({"json.mget", "d", "e", "$.arr.append($.a)"}), "[\"[1,2,3,2]\", \"[\"x\"]\"]");
+}
+
+TEST_P(JsonTest, OnlyGetAndMGetTakeWhatComputes) {
+  constexpr std::string_view kDoc = "{\"a\":[1,2]}";
+  Make("d", kDoc);
+  const std::string error =
+      "-ERR '$.a.first()' computes a value, which only JSON.GET and JSON.MGET show";
+  const std::string path = "$.a.first()";
+  for (const Words& words : std::vector<Words>{{"json.set", "d", path, "1"},
+                                               {"json.mset", "d", path, "1"},
+                                               {"json.mset", "d", "$", "1", "e", path, "1"},
+                                               {"json.merge", "d", path, "1"},
+                                               {"json.del", "d", path},
+                                               {"json.forget", "d", path},
+                                               {"json.clear", "d", path},
+                                               {"json.type", "d", path},
+                                               {"json.resp", "d", path},
+                                               {"json.strlen", "d", path},
+                                               {"json.arrlen", "d", path},
+                                               {"json.objlen", "d", path},
+                                               {"json.objkeys", "d", path},
+                                               {"json.arrindex", "d", path, "1"},
+                                               {"json.debug", "memory", "d", path},
+                                               {"json.numincrby", "d", path, "1"},
+                                               {"json.nummultby", "d", path, "1"},
+                                               {"json.strappend", "d", path, "\"x\""},
+                                               {"json.toggle", "d", path},
+                                               {"json.arrappend", "d", path, "1"},
+                                               {"json.arrinsert", "d", path, "0", "1"},
+                                               {"json.arrpop", "d", path},
+                                               {"json.arrtrim", "d", path, "0", "1"}}) {
+    EXPECT_EQ(RunWords(words), error) << words[0];
+  }
+  EXPECT_EQ(Get("d"), kDoc);
+  EXPECT_EQ(RunWords({"json.numincrby", "d", "$.a[?@ + 1 == 3]", "5"}), "\"[7]\"");
+  EXPECT_EQ(RunWords({"json.arrlen", "d", "($.a)"}), "[:2]");
+}
+
+TEST_P(JsonTest, WordsOfOperatorsBeginNoOlderPath) {
+  Make("d", "{\"size\":1,\"in\":{\"empty\":2}}");
+  EXPECT_EQ(Run("json.get d size"),
+            "-ERR 'size' begins with a word that is an operator: write '$.size'");
+  EXPECT_EQ(Run("json.set d in.empty 3"),
+            "-ERR 'in.empty' begins with a word that is an operator: write '$.in.empty'");
+  EXPECT_EQ(Call({"json.get", "d", ".size"}).text, "1");
+  EXPECT_EQ(Call({"json.get", "d", "$.in.empty"}).text, "[2]");
+  EXPECT_EQ(Run("json.set d [\"size\"] 3"), "+OK");
+  // Those who replay a log of an older version know what it meant.
+  const int64_t now_ms = std::exchange(now_ms_, 0);
+  EXPECT_EQ(Run("json.set d size 4"), "+OK");
+  EXPECT_EQ(Run("json.mset d in.empty 5 other $ 1 third $ 1"), "+OK");
+  EXPECT_EQ(Run("json.numincrby d size 1"), "\"5\"");
+  now_ms_ = now_ms;
+  EXPECT_EQ(Get("d"), "{\"size\":5,\"in\":{\"empty\":5}}");
 }
 
 TEST_P(JsonTest, MGetAndMSetReachAllShards) {

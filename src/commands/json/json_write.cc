@@ -235,7 +235,7 @@ void Set(ShardContext& cx, Args args, ReplySink& reply) {
     condition = is_absent ? Condition::kIfAbsent : Condition::kIfThere;
   }
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPlaces(cx.is_replayed()), reply, &path)) return;
   const DocPtr value = ParseJsonValue(cx, args[3], reply);
   if (value == nullptr) return;
   ReplyOutcome(
@@ -245,7 +245,7 @@ void Set(ShardContext& cx, Args args, ReplySink& reply) {
 // JSON.MERGE key path value
 void Merge(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPlaces(cx.is_replayed()), reply, &path)) return;
   const DocPtr value = ParseJsonValue(cx, args[3], reply);
   if (value == nullptr) return;
   ReplyOutcome(SetAt(cx, {.key = args.key(),
@@ -318,21 +318,21 @@ void SetTriplets(ShardContext& cx, Args args, const std::vector<Triplet*>& tripl
 }
 
 // False: the error was replied.
-bool ParseTriplets(Args args, ReplySink& reply, std::vector<Triplet>* triplets) {
+bool ParseTriplets(Args args, JsonPathKind kind, ReplySink& reply, std::vector<Triplet>* triplets) {
   if (!HasWholeTriplets(args)) {
     reply.Error(WrongArityError("json.mset"));
     return false;
   }
   for (size_t i = 1; i < args.size(); i += 3) {
     triplets->push_back({.at = i, .path = {}});
-    if (!ParseJsonPath(args, i + 1, reply, &triplets->back().path)) return false;
+    if (!ParseJsonPath(args, i + 1, kind, reply, &triplets->back().path)) return false;
   }
   return true;
 }
 
 void MSet(ShardContext& cx, Args args, ReplySink& reply) {
   std::vector<Triplet> triplets;
-  if (!ParseTriplets(args, reply, &triplets)) return;
+  if (!ParseTriplets(args, JsonPlaces(cx.is_replayed()), reply, &triplets)) return;
   std::vector<Triplet*> all;
   for (Triplet& triplet : triplets) all.push_back(&triplet);
   const std::string error = CheckTriplets(cx, args, all);
@@ -344,7 +344,7 @@ void MSet(ShardContext& cx, Args args, ReplySink& reply) {
 // Asks all shards, then sets on all. Suspends.
 void MSetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<Triplet> triplets;
-  if (!ParseTriplets(args, reply, &triplets)) return;
+  if (!ParseTriplets(args, JsonPlaces(cx.now_ms() == 0), reply, &triplets)) return;
   std::vector<std::vector<Triplet*>> parts(cx.shards().size());
   std::vector<ShardId> ids;
   Transaction tx(cx);
@@ -377,7 +377,7 @@ void MSetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void Del(ShardContext& cx, Args args, ReplySink& reply) {
   if (args.size() > 3) return reply.Error(WrongArityError("json.del"));
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPlaces(cx.is_replayed()), reply, &path)) return;
   const auto handle = cx.FindMutable(args.key(), ValueType::kJson);
   if (handle.is_wrong_type()) return reply.Error(kErrNotJson);
   if (!handle) return reply.Integer(0);
@@ -407,7 +407,7 @@ bool IsClear(const JsonNode& node) {
 void Clear(ShardContext& cx, Args args, ReplySink& reply) {
   if (args.size() > 3) return reply.Error(WrongArityError("json.clear"));
   JsonPath path;
-  if (!ParseJsonPath(args, 2, reply, &path)) return;
+  if (!ParseJsonPath(args, 2, JsonPlaces(cx.is_replayed()), reply, &path)) return;
   const auto handle = cx.FindMutable(args.key(), ValueType::kJson);
   if (handle.is_wrong_type()) return reply.Error(kErrNotJson);
   if (!handle) return reply.Error(kErrNoDocument);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -107,6 +108,21 @@ void CheckOneInput(std::string_view data) {
 
   JsonPath path;
   if (!JsonPath::Parse(path_text, &path).empty()) return;
+  if (path.projection() != nullptr) {
+    std::string shown;
+    const auto show = [&](std::span<const JsonNode> nodes) {
+      for (const JsonNode& node : nodes) {
+        JsonDoc same;
+        shown = JsonText(node);
+        CHECK_EQ(ParseJson(shown, JsonDoc::kDepthMax, &same), "");
+        CHECK_EQ(JsonText(same.root()), shown);
+      }
+    };
+    [[maybe_unused]] const bool fits = ProjectJson(doc, *path.projection(), kWorkMax, show);
+    CHECK_EQ(JsonText(doc.root()), written) << "a look changed it";
+    doc.CheckInvariants();
+    return;
+  }
   JsonMatches matches;
   if (!FindJson(doc, path.steps(), kWorkMax, &matches)) return;
   for (const JsonMatch& match : matches) {
@@ -146,6 +162,43 @@ std::string RandomText(Random* random, int depth) {
   return text + (is_object ? '}' : ']');
 }
 
+// An expression, of `root` most of the time.
+std::string RandomValue(Random* random, int depth, const char* root) {
+  static constexpr const char* kLeaves[] = {"",    ".a",   ".b", "[0]", "[*]",       "..*",
+                                            "..a", "[1:]", "~",  ".*~", "[?(@ > 1)]"};
+  static constexpr const char* kLiterals[] = {"1",         "-2.5", "'a'", "[1,2]",
+                                              "{\"a\":1}", "0",    "true"};
+  static constexpr const char* kFunctions[] = {
+      "length", "count", "value",  "keys",  "abs",    "ceiling", "floor",  "first",
+      "last",   "min",   "max",    "avg",   "sum",    "stddev",  "concat", "append",
+      "index",  "match", "search", "anyof", "noneof", "subsetof"};
+  static constexpr const char* kOperators[] = {
+      " + ",   " - ",  " * ",  " / ",    " % ",     " == ", " != ", " < ",     " in ",
+      " nin ", " && ", " || ", " size ", " empty ", " =~ ", " >= ", " anyof ", " noneof "};
+  static constexpr const char* kSigns[] = {"-", "+", "!"};
+  const auto one_of = [&](const auto& words) {
+    return std::string(words[random->Uniform(std::size(words))]);
+  };
+  const auto value = [&] { return RandomValue(random, depth - 1, root); };
+  if (depth == 0 || random->OneIn(4)) {
+    return random->OneIn(4) ? one_of(kLiterals) : root + one_of(kLeaves);
+  }
+  switch (random->Uniform(6)) {
+    case 0:
+      return one_of(kFunctions) + "(" + value() + ")";
+    case 1:
+      return one_of(kFunctions) + "(" + value() + ", " + value() + ")";
+    case 2:
+      return value() + "." + one_of(kFunctions) + "(" + (random->OneIn(2) ? value() : "") + ")";
+    case 3:
+      return one_of(kSigns) + value();
+    case 4:
+      return "(" + value() + ")";
+    default:
+      return value() + one_of(kOperators) + value();
+  }
+}
+
 std::string RandomPath(Random* random) {
   static constexpr const char* kSteps[] = {".a",
                                            "..a",
@@ -165,14 +218,18 @@ std::string RandomPath(Random* random) {
                                            "['']",
                                            "[?(@ == [])]",
                                            "[?($.a && @)]"};
+  if (random->OneIn(3)) return RandomValue(random, 3, "$");
   std::string path = random->OneIn(8) ? "" : "$";
-  for (uint64_t i = random->Uniform(4); i > 0; --i)
-    path += kSteps[random->Uniform(std::size(kSteps))];
+  for (uint64_t i = random->Uniform(4); i > 0; --i) {
+    path += random->OneIn(3) ? "[?" + RandomValue(random, 2, "@") + "]"
+                             : kSteps[random->Uniform(std::size(kSteps))];
+  }
   return path;
 }
 
 std::string MakeExample(Random* random) {
-  const std::string path = RandomPath(random);
+  std::string path = RandomPath(random);
+  if (path.size() > 255) path = "$";
   std::string bytes(1, static_cast<char>(path.size()));
   bytes += path;
   bytes += static_cast<char>(random->Next());

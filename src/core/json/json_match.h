@@ -2,6 +2,8 @@
 // What a path selects in a document.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,6 +36,12 @@ using JsonMatches = std::vector<JsonMatch>;
 // nodes (a match counts as eight), and `matches` are not all.
 [[nodiscard]] bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
                             JsonMatches* matches);
+
+// Shows what a projection computes: no values if that is Nothing. False: it took `work_max` visits
+// (json_evaluate.cc has what counts as one), and nothing was shown. The values are words whose
+// blocks are gone afterwards.
+[[nodiscard]] bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t work_max,
+                               absl::FunctionRef<void(std::span<const JsonNode>)> show);
 
 // Each once, the deepest first: in this order all of them can be changed, also those that are
 // inside of others.

@@ -1,20 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/json/json_path.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <utility>
 
-#include "core/json/json_regex.h"
+#include "core/json/json_expr.h"
 #include "core/json/json_text.h"
 
 namespace dfly {
 
-JsonFilter::JsonFilter() = default;
-JsonFilter::~JsonFilter() = default;
+namespace {
+
+// Those that are words are reserved, too: no older path begins with one. Longer ones come first.
+constexpr std::pair<std::string_view, JsonExpr::Op> kOperators[] = {
+    {"==", JsonExpr::Op::kEqual},      {"!=", JsonExpr::Op::kNotEqual},
+    {"<=", JsonExpr::Op::kLessEqual},  {">=", JsonExpr::Op::kGreaterEqual},
+    {"<", JsonExpr::Op::kLess},        {">", JsonExpr::Op::kGreater},
+    {"=~", JsonExpr::Op::kMatches},    {"in", JsonExpr::Op::kIn},
+    {"nin", JsonExpr::Op::kNotIn},     {"anyof", JsonExpr::Op::kAnyOf},
+    {"noneof", JsonExpr::Op::kNoneOf}, {"subsetof", JsonExpr::Op::kSubsetOf},
+    {"sizeof", JsonExpr::Op::kSizeOf}, {"size", JsonExpr::Op::kSizeOf},
+    {"empty", JsonExpr::Op::kEmpty}};
+
+struct FunctionRow {
+  std::string_view name;
+  size_t args_min, args_max;
+  JsonExpr::Op op;  // kCall: it gives a value
+  JsonFunction function = JsonFunction::kValue;
+};
+constexpr size_t kAnyCount = SIZE_MAX;
+constexpr FunctionRow kFunctions[] = {
+    {"length", 1, 1, JsonExpr::Op::kCall, JsonFunction::kLength},
+    {"count", 1, 1, JsonExpr::Op::kCall, JsonFunction::kCount},
+    {"value", 1, 1, JsonExpr::Op::kCall, JsonFunction::kValue},
+    {"keys", 1, 1, JsonExpr::Op::kCall, JsonFunction::kKeys},
+    {"concat", 1, kAnyCount, JsonExpr::Op::kCall, JsonFunction::kConcat},
+    {"abs", 1, 1, JsonExpr::Op::kCall, JsonFunction::kAbs},
+    {"ceiling", 1, 1, JsonExpr::Op::kCall, JsonFunction::kCeiling},
+    {"floor", 1, 1, JsonExpr::Op::kCall, JsonFunction::kFloor},
+    {"first", 1, 1, JsonExpr::Op::kCall, JsonFunction::kFirst},
+    {"last", 1, 1, JsonExpr::Op::kCall, JsonFunction::kLast},
+    {"index", 2, 2, JsonExpr::Op::kCall, JsonFunction::kIndex},
+    {"min", 1, 1, JsonExpr::Op::kCall, JsonFunction::kMin},
+    {"max", 1, 1, JsonExpr::Op::kCall, JsonFunction::kMax},
+    {"avg", 1, 1, JsonExpr::Op::kCall, JsonFunction::kAvg},
+    {"sum", 1, 1, JsonExpr::Op::kCall, JsonFunction::kSum},
+    {"stddev", 1, 1, JsonExpr::Op::kCall, JsonFunction::kStdDev},
+    {"append", 2, kAnyCount, JsonExpr::Op::kCall, JsonFunction::kAppend},
+    {"match", 2, 2, JsonExpr::Op::kMatchesAll},
+    {"search", 2, 2, JsonExpr::Op::kMatches},
+    {"subsetof", 2, 2, JsonExpr::Op::kSubsetOf},
+    {"anyof", 2, 2, JsonExpr::Op::kAnyOf},
+    {"noneof", 2, 2, JsonExpr::Op::kNoneOf},
+};
+
+bool IsLetter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+}  // namespace
+
+bool JsonPath::begins_with_operator() const {
+  if (!is_legacy_ || begins_with_point_ || steps_.empty() || steps_[0].is_deep) return false;
+  return std::ranges::any_of(kOperators, [&](const auto& row) {
+    return IsLetter(row.first[0]) && row.first == steps_[0].selectors[0].name;
+  });
+}
 
 bool JsonPath::is_static() const {
   for (const JsonStep& step : steps_) {
@@ -31,11 +83,29 @@ class JsonPathParser {
  public:
   explicit JsonPathParser(std::string_view text) : text_(text) {}
 
+  // Behind $: steps, and nothing else.
   bool Path(std::vector<JsonStep>* steps) {
+    at_ = 1;
+    steps->reserve(4);  // of most paths that is all
     return Steps(steps) && (at_ == text_.size() || Fail());
   }
-  void SkipRoot() { ++at_; }
 
+  // What computes a value, or a path in brackets.
+  bool Projection(JsonPath* path) {
+    ExprPtr expr = Or();
+    if (expr == nullptr) return false;
+    SkipBlanks();
+    if (at_ < text_.size()) return Fail("an operator");
+    if (expr->op == Op::kPath) {
+      path->steps_ = std::move(expr->steps);
+      return true;
+    }
+    if (expr->is_condition() || expr->op == Op::kLiteral) return Fail("what computes a value");
+    path->projection_ = std::move(expr);
+    return true;
+  }
+
+  size_t failed_at() const { return failed_at_; }
   std::string ErrorText() const {
     const size_t at = std::min(failed_at_, text_.size());
     return "Error occurred on position " + std::to_string(at + 1) + ", \"" +
@@ -45,7 +115,8 @@ class JsonPathParser {
 
  private:
   using Kind = JsonSelector::Kind;
-  using Op = JsonFilter::Op;
+  using Op = JsonExpr::Op;
+  using ExprPtr = std::unique_ptr<JsonExpr>;
 
   bool Fail(const char* expected = "a path element") {
     if (failed_at_ == SIZE_MAX) {
@@ -63,7 +134,7 @@ class JsonPathParser {
     return true;
   }
   void SkipBlanks() {
-    while (Peek() == ' ' || Peek() == '\t' || Peek() == '\n' || Peek() == '\r') ++at_;
+    while (IsBlank(Peek())) ++at_;
   }
 
   static bool IsNameByte(char c) {
@@ -73,29 +144,24 @@ class JsonPathParser {
 
   // Until something comes that is no step.
   bool Steps(std::vector<JsonStep>* steps) {
-    for (;;) {
-      JsonStep step;
-      if (Take("..")) {
-        step.is_deep = true;
-        if (Peek() == '[') {
-          if (!Brackets(&step)) return false;
-        } else if (!Name(&step)) {
-          return false;
-        }
-      } else if (Peek() == '.') {
+    while (Peek() == '.' || Peek() == '[') {
+      const size_t begin = at_;
+      JsonStep* const step = &steps->emplace_back();
+      if (Peek() == '.') {
         ++at_;
-        if (Peek() == '[') {
-          if (!Brackets(&step)) return false;
-        } else if (!Name(&step)) {
-          return false;
-        }
-      } else if (Peek() == '[') {
-        if (!Brackets(&step)) return false;
-      } else {
+        step->is_deep = Take(".");
+      }
+      if (Peek() == '[') {
+        if (!Brackets(step)) return false;
+      } else if (!Name(step)) {
+        return false;
+      } else if (Peek() == '(' && !step->is_deep) {  // a method
+        at_ = begin;
+        steps->pop_back();
         return true;
       }
-      steps->push_back(std::move(step));
     }
+    return true;
   }
 
   bool Name(JsonStep* step) {
@@ -107,8 +173,7 @@ class JsonPathParser {
     const size_t begin = at_;
     while (at_ < text_.size() && IsNameByte(text_[at_])) ++at_;
     if (at_ == begin) return Fail("a name, or '*'");
-    step->selectors.push_back(
-        {.kind = Kind::kName, .name = std::string(text_.substr(begin, at_ - begin))});
+    step->selectors.emplace_back().name.assign(text_, begin, at_ - begin);
     return true;
   }
 
@@ -137,8 +202,10 @@ class JsonPathParser {
     }
     if (Take("?")) {
       if (!Nest()) return false;
-      FilterPtr filter = Or();
+      ++filters_;
+      ExprPtr filter = AsCondition(Or());
       if (filter == nullptr) return false;
+      --filters_;
       --nested_;
       step->selectors.push_back({.kind = Kind::kFilter, .filter = std::move(filter)});
       return true;
@@ -209,121 +276,251 @@ class JsonPathParser {
     return true;
   }
 
-  // --- Filters ---
-
-  using FilterPtr = std::unique_ptr<JsonFilter>;
-
-  FilterPtr Or() {
-    return Chain("||", Op::kOr, [this] { return And(); });
-  }
-  FilterPtr And() {
-    return Chain("&&", Op::kAnd, [this] { return Unary(); });
-  }
-
-  template <typename Next>
-  FilterPtr Chain(std::string_view sign, Op op, Next next) {
-    FilterPtr first = next();
-    SkipBlanks();
-    if (first == nullptr || !Take(sign)) return first;
-    auto chain = std::make_unique<JsonFilter>();
-    chain->op = op;
-    chain->parts.push_back(std::move(first));
-    do {
-      if (!CountPart()) return nullptr;
-      FilterPtr part = next();
-      if (part == nullptr) return nullptr;
-      chain->parts.push_back(std::move(part));
-      SkipBlanks();
-    } while (Take(sign));
-    return chain;
-  }
+  // --- Expressions ---
 
   bool CountPart() { return ++parts_ <= JsonPath::kPartsMax || Fail("fewer parts"); }
   bool Nest() {
     return ++nested_ <= JsonPath::kNestedMax || Fail("fewer brackets inside of each other");
   }
-
-  FilterPtr Unary() {
-    SkipBlanks();
-    if (Peek() == '!' && Peek(1) != '=') {
-      ++at_;
-      if (!Nest()) return nullptr;
-      auto filter = std::make_unique<JsonFilter>();
-      filter->op = Op::kNot;
-      filter->parts.push_back(Unary());
-      if (filter->parts[0] == nullptr) return nullptr;
-      --nested_;
-      return filter;
-    }
-    if (Take("(")) {
-      if (!Nest()) return nullptr;
-      FilterPtr filter = Or();
-      if (filter == nullptr) return nullptr;
-      SkipBlanks();
-      if (!Take(")")) {
-        Fail("')'");
-        return nullptr;
-      }
-      --nested_;
-      return filter;
-    }
-    auto filter = std::make_unique<JsonFilter>();
-    return Comparison(filter.get()) ? std::move(filter) : nullptr;
+  ExprPtr FailExpr(const char* expected) {
+    Fail(expected);
+    return nullptr;
   }
 
-  bool Comparison(JsonFilter* filter) {
-    static constexpr std::pair<std::string_view, Op> kOps[] = {
-        {"==", Op::kEqual},        {"!=", Op::kNotEqual},   {"<=", Op::kLessEqual},
-        {">=", Op::kGreaterEqual}, {"<", Op::kLess},        {">", Op::kGreater},
-        {"=~", Op::kMatches},      {"in", Op::kIn},         {"nin", Op::kNotIn},
-        {"anyof", Op::kAnyOf},     {"noneof", Op::kNoneOf}, {"subsetof", Op::kSubsetOf},
-        {"sizeof", Op::kSizeOf},   {"size", Op::kSizeOf},   {"empty", Op::kEmpty}};
-    if (!Operand(&filter->a)) return false;
+  // Null if a part is, or if there are too many of them.
+  template <typename... Parts>
+  ExprPtr Make(Op op, Parts... parts) {
+    auto expr = std::make_unique<JsonExpr>();
+    expr->op = op;
+    if constexpr (sizeof...(parts) > 0) expr->parts.reserve(sizeof...(parts));
+    const bool is_whole = (Add(expr.get(), std::move(parts)) && ...);
+    return is_whole && CountPart() ? std::move(expr) : nullptr;
+  }
+  bool Add(JsonExpr* expr, ExprPtr part) {
+    if (part == nullptr) return false;
+    // What computes a value takes more of the stack.
+    const size_t own = expr->is_condition() ? 1 : 3;
+    expr->depth = std::max(expr->depth, part->depth + own);
+    expr->parts.push_back(std::move(part));
+    return expr->depth <= JsonExpr::kDepthMax || Fail("fewer operations inside of each other");
+  }
+
+  // A value alone asks whether it is there.
+  ExprPtr AsCondition(ExprPtr expr) {
+    if (expr == nullptr || expr->is_condition()) return expr;
+    if (expr->op == Op::kLiteral) return FailExpr("an operator");
+    return Make(Op::kExists, std::move(expr));
+  }
+  ExprPtr AsValue(ExprPtr expr) {
+    if (expr == nullptr || !expr->is_condition()) return expr;
+    return FailExpr("no condition where a value is needed");
+  }
+
+  ExprPtr Or() {
+    return Chain("||", Op::kOr, [this] { return And(); });
+  }
+  ExprPtr And() {
+    return Chain("&&", Op::kAnd, [this] { return Not(); });
+  }
+
+  template <typename Next>
+  ExprPtr Chain(std::string_view sign, Op op, Next next) {
+    ExprPtr first = next();
     SkipBlanks();
-    for (const auto& [sign, op] : kOps) {
+    if (first == nullptr || !Take(sign)) return first;
+    ExprPtr chain = Make(op, AsCondition(std::move(first)));
+    do {
+      if (chain == nullptr || !Add(chain.get(), AsCondition(next()))) return nullptr;
+      SkipBlanks();
+    } while (Take(sign));
+    return chain;
+  }
+
+  ExprPtr Not() {
+    SkipBlanks();
+    if (Peek() != '!' || Peek(1) == '=') return Comparison();
+    ++at_;
+    if (!Nest()) return nullptr;
+    ExprPtr expr = Make(Op::kNot, AsCondition(Not()));
+    --nested_;
+    return expr;
+  }
+
+  ExprPtr Comparison() {
+    ExprPtr left = Sum();
+    if (left == nullptr) return nullptr;
+    SkipBlanks();
+    if (!MayBeginOperator(Peek())) return left;
+    for (const auto& [sign, op] : kOperators) {
       if (!TakeOperator(sign)) continue;
       SkipBlanks();
-      filter->op = op;
-      if (!Operand(&filter->b)) return false;
-      if (op == Op::kMatches && filter->b.literal != nullptr) {
-        if (!filter->b.literal->root().is_string()) return Fail("a string behind =~");
+      ExprPtr right = Sum();
+      if (op == Op::kMatches && right != nullptr && right->op == Op::kLiteral &&
+          !right->literal->root().is_string()) {
+        return FailExpr("a string behind =~");
       }
-      return true;
+      left = AsValue(std::move(left));
+      return left == nullptr ? nullptr : Make(op, std::move(left), AsValue(std::move(right)));
     }
-    filter->op = Op::kExists;
-    if (filter->a.kind == JsonFilter::Operand::Kind::kLiteral) return Fail("an operator");
-    return true;
+    return left;
   }
 
+  static bool MayBeginOperator(char c) {
+    return c == '=' || c == '!' || c == '<' || c == '>' || (c >= 'a' && c <= 'z');
+  }
   // A word ends where no other letter follows.
   bool TakeOperator(std::string_view sign) {
-    const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-    if (is_letter(sign[0]) && is_letter(Peek(sign.size()))) return false;
+    if (IsLetter(sign[0]) && IsLetter(Peek(sign.size()))) return false;
     return Take(sign);
   }
 
-  bool Operand(JsonFilter::Operand* operand) {
-    using OperandKind = JsonFilter::Operand::Kind;
-    if (Peek() == '@' || Peek() == '$') {
-      operand->kind = Peek() == '@' ? OperandKind::kFromElement : OperandKind::kFromRoot;
-      ++at_;
-      return Steps(&operand->steps);
+  ExprPtr Sum() {
+    return Arithmetic(Op::kSum, [this] { return Product(); });
+  }
+  ExprPtr Product() {
+    return Arithmetic(Op::kProduct, [this] { return Signed(); });
+  }
+
+  // Blanks stand around its signs, which are bytes of names as well.
+  template <typename Next>
+  ExprPtr Arithmetic(Op op, Next next) {
+    ExprPtr first = next();
+    SkipBlanks();
+    if (first == nullptr || !IsSign(op)) return first;
+    first = AsValue(std::move(first));
+    ExprPtr chain = first == nullptr ? nullptr : Make(op, std::move(first));
+    while (IsSign(op)) {
+      if (!IsBlank(text_[at_ - 1]) || !IsBlank(Peek(1))) {
+        return FailExpr("blanks around the sign");
+      }
+      if (chain == nullptr) return nullptr;
+      chain->signs += text_[at_++];
+      if (!Add(chain.get(), AsValue(next()))) return nullptr;
+      SkipBlanks();
     }
-    operand->kind = OperandKind::kLiteral;
-    operand->literal = std::make_unique<JsonDoc>();
+    return chain;
+  }
+  bool IsSign(Op op) const {
+    const char c = Peek();
+    return op == Op::kSum ? c == '+' || c == '-' : c == '*' || c == '/' || c == '%';
+  }
+
+  ExprPtr Signed() {
+    SkipBlanks();
+    const bool is_number = Peek() == '-' && Peek(1) >= '0' && Peek(1) <= '9';
+    if ((Peek() != '-' && Peek() != '+') || is_number) return Methods();
+    const Op op = Peek() == '-' ? Op::kMinus : Op::kPlus;
+    ++at_;
+    if (!Nest()) return nullptr;
+    ExprPtr expr = AsValue(Signed());
+    if (expr != nullptr) expr = Make(op, std::move(expr));
+    --nested_;
+    return expr;
+  }
+
+  // Something, and .f() behind it, which is f(something).
+  ExprPtr Methods() {
+    ExprPtr expr = Primary();
+    while (expr != nullptr && expr->op != Op::kKeys && Peek() == '.') {
+      ++at_;
+      expr = AsValue(std::move(expr));
+      if (expr != nullptr) expr = Call(std::move(expr));
+    }
+    return expr;
+  }
+
+  ExprPtr Primary() {
+    if (Peek() == '(') {
+      ++at_;
+      if (!Nest()) return nullptr;
+      ExprPtr expr = Or();
+      SkipBlanks();
+      if (expr != nullptr && !Take(")")) return FailExpr("')'");
+      --nested_;
+      return expr;
+    }
+    if (Peek() == '@' || Peek() == '$') return PathValue();
+    if (IsFunction()) return Call(nullptr);
+    return Literal();
+  }
+
+  ExprPtr PathValue() {
+    const bool is_from_root = Peek() == '$';
+    if (!is_from_root && filters_ == 0) return FailExpr("no @ outside of filters");
+    ++at_;
+    ExprPtr expr = Make(Op::kPath);
+    if (expr == nullptr || !Steps(&expr->steps)) return nullptr;
+    expr->is_from_root = is_from_root;
+    for (const JsonStep& step : expr->steps) {
+      expr->is_list |= step.is_deep || step.selectors.size() != 1;
+      for (const JsonSelector& selector : step.selectors) {
+        expr->is_list |= selector.kind != Kind::kName && selector.kind != Kind::kIndex;
+        if (selector.filter != nullptr) {
+          expr->depth = std::max(expr->depth, selector.filter->depth + 1);
+        }
+      }
+    }
+    if (expr->depth > JsonExpr::kDepthMax) return FailExpr("fewer filters inside of each other");
+    return Take("~") ? Make(Op::kKeys, std::move(expr)) : std::move(expr);
+  }
+
+  size_t WordSize() const {
+    size_t size = 0;
+    while (IsLetter(Peek(size))) ++size;
+    return size;
+  }
+  bool IsFunction() const {
+    const size_t size = WordSize();
+    return size > 0 && Peek(size) == '(';
+  }
+
+  // `receiver`: what stands in front of a method, or null.
+  ExprPtr Call(ExprPtr receiver) {
+    const std::string_view name = text_.substr(at_, WordSize());
+    const auto* const row = std::ranges::find(kFunctions, name, &FunctionRow::name);
+    if (row == std::end(kFunctions)) return FailExpr("a function");
+    at_ += name.size();
+    if (!Take("(")) return FailExpr("'('");
+    if (!Nest()) return nullptr;
+    ExprPtr call = Make(row->op);
+    if (call == nullptr || (receiver != nullptr && !Add(call.get(), std::move(receiver)))) {
+      return nullptr;
+    }
+    SkipBlanks();
+    if (Peek() != ')') {
+      do {
+        if (!Add(call.get(), AsValue(Sum()))) return nullptr;
+        SkipBlanks();
+      } while (Take(","));
+    }
+    if (!Take(")")) return FailExpr("')'");
+    --nested_;
+    call->function = row->function;
+    call->takes_lists = true;
+    const size_t count = call->parts.size();
+    if (count < row->args_min || count > row->args_max) {
+      call->op = call->is_condition() ? Op::kNever : Op::kNothing;
+    }
+    return call;
+  }
+
+  ExprPtr Literal() {
+    ExprPtr expr = Make(Op::kLiteral);
+    if (expr == nullptr) return nullptr;
+    expr->literal = std::make_unique<JsonDoc>();
     if (Peek() == '"' || Peek() == '\'') {
       std::string text;
-      if (!Quoted(&text)) return false;
-      *operand->literal->mutable_root() = operand->literal->MakeText(text);
-      return true;
+      if (!Quoted(&text)) return nullptr;
+      *expr->literal->mutable_root() = expr->literal->MakeText(text);
+      return expr;
     }
     const size_t size = LiteralSize();
     const std::string_view json = text_.substr(at_, size);
-    if (size == 0 || !ParseJson(json, JsonPath::kNestedMax, operand->literal.get()).empty()) {
-      return Fail("a path or a value");
+    if (size == 0 || !ParseJson(json, JsonPath::kNestedMax, expr->literal.get()).empty()) {
+      return FailExpr("a path or a value");
     }
     at_ += size;
-    return true;
+    return expr;
   }
 
   // Of an array, an object, a number or a word.
@@ -331,8 +528,8 @@ class JsonPathParser {
     const std::string_view rest = text_.substr(at_);
     if (rest.empty() || (rest[0] != '[' && rest[0] != '{')) {
       size_t size = 0;
-      while (size < rest.size() && (std::isalnum(static_cast<unsigned char>(rest[size])) != 0 ||
-                                    std::string_view("+-.").find(rest[size]) != SIZE_MAX)) {
+      while (size < rest.size() &&
+             (IsLetter(rest[size]) || std::string_view("+-.").find(rest[size]) != SIZE_MAX)) {
         ++size;
       }
       return size;
@@ -360,29 +557,56 @@ class JsonPathParser {
   const std::string_view text_;
   size_t at_ = 0;
   size_t nested_ = 0;
+  size_t filters_ = 0;  // that it is in
   size_t parts_ = 0;
   size_t failed_at_ = SIZE_MAX;
   const char* expected_ = "";
 };
 
+namespace {
+
+// Whether it is no older path: those have no brackets of this kind, and no name that begins with a
+// sign and $.
+bool IsExpression(std::string_view text) {
+  if (text.starts_with('$')) {
+    return text.size() == 1 || std::string_view(".[~ ").find(text[1]) != SIZE_MAX;
+  }
+  const size_t at = text.find_first_not_of("+- ");
+  return at != SIZE_MAX && (text[at] == '(' || (at > 0 && IsExpression(text.substr(at))));
+}
+
+}  // namespace
+
 std::string JsonPath::Parse(std::string_view text, JsonPath* path) {
-  *path = JsonPath();
-  const bool is_json_path = text == "$" || text.starts_with("$.") || text.starts_with("$[");
-  path->is_legacy_ = !is_json_path;
-  if (is_json_path) {
+  if (!IsUtf8(text)) return "ERR a path is not UTF-8";
+  const bool is_expression = IsExpression(text);
+  path->is_legacy_ = !is_expression;
+  if (is_expression) {
     path->text_ = text;
   } else if (text == ".") {
     path->text_ = "$";
-  } else if (text.starts_with('.') || text.starts_with('[')) {
-    path->text_ = "$" + std::string(text);
   } else {
-    path->text_ = "$." + std::string(text);
+    path->begins_with_point_ = text.starts_with('.') || text.starts_with('[');
+    path->text_ = (path->begins_with_point_ ? "$" : "$.") + std::string(text);
   }
-  if (!IsUtf8(text)) return "ERR a path is not UTF-8";
+  if (path->text_[0] == '$') {
+    JsonPathParser parser(path->text_);
+    if (parser.Path(&path->steps_)) return {};
+    path->steps_.clear();
+    if (path->is_legacy_) {
+      JsonPathParser projection(text);
+      const size_t prefix = path->text_.size() - text.size();
+      if (!projection.Projection(path)) {
+        const bool gets_farther = projection.failed_at() + prefix > parser.failed_at();
+        return gets_farther ? projection.ErrorText() : parser.ErrorText();
+      }
+      path->is_legacy_ = false;
+      path->text_ = text;
+      return {};
+    }
+  }
   JsonPathParser parser(path->text_);
-  parser.SkipRoot();
-  if (!parser.Path(&path->steps_)) return parser.ErrorText();
-  return {};
+  return parser.Projection(path) ? std::string() : parser.ErrorText();
 }
 
 }  // namespace dfly

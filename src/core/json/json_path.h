@@ -4,8 +4,14 @@
 //
 //   $.a  $['a']  $.*  $[*]  $..a  $[0]  $[-1]  $[1:5:2]  $['a','b']  $[0,2]  $[?(@.a > 1 && @.b)]
 //
-// A filter has || && ! ( ), == != < <= > >= =~ between paths (@ or $) and literals, and bare paths,
-// which ask whether something is there. Regular expressions are RE2's: they take linear time.
+// A filter is a condition (json_expr.h): || && ! ( ), == != < <= > >= =~, in nin subsetof anyof
+// noneof size empty, and bare values, which ask whether something is there. What they compare are
+// paths (@ or $), literals, sums and products, and functions, also written as methods:
+//
+//   $[?(@.a + 1 > $.limit)]   $[?length(@.a) == 2]   $[?@.a.length() == 2]
+//
+// A whole path may be such a value instead, which is computed: a projection, as $.a + 1 or $.a~.
+// Regular expressions are RE2's: they take linear time.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +26,17 @@
 
 namespace dfly {
 
-struct JsonFilter;
+struct JsonExpr;
 
 struct JsonSelector {
   enum class Kind : uint8_t { kName, kIndex, kSlice, kAll, kFilter };
 
-  Kind kind;
+  Kind kind = Kind::kName;
   std::string name = {};
   int64_t index = 0;  // below 0: from the end
   std::optional<int64_t> begin = {}, end = {};
   int64_t step = 1;  // above 0
-  std::shared_ptr<const JsonFilter> filter = {};
+  std::shared_ptr<const JsonExpr> filter = {};
 };
 
 struct JsonStep {
@@ -42,63 +48,32 @@ struct JsonStep {
 // Suspends: never.
 class JsonPath {
  public:
-  static constexpr size_t kNestedMax = 16;   // brackets in a filter, and filters in filters
-  static constexpr size_t kPartsMax = 1024;  // names, selectors, and parts of filters
+  static constexpr size_t kNestedMax = 16;   // brackets and signs in expressions, and filters
+  static constexpr size_t kPartsMax = 2048;  // names, selectors, and parts of expressions
 
-  // Returns why it is none, or nothing.
+  // Returns why it is none, or nothing. REQUIRES: `path` is new.
   [[nodiscard]] static std::string Parse(std::string_view text, JsonPath* path);
 
   bool is_legacy() const { return is_legacy_; }
-  bool is_root() const { return steps_.empty(); }
+  bool is_root() const { return steps_.empty() && projection_ == nullptr; }
+  // It begins with a word that is an operator since Redis 8.10, without $ or a point: "size".
+  bool begins_with_operator() const;
   // It names one place: names and indexes only.
   bool is_static() const;
   // As JSONPath, for messages: "$.a".
   const std::string& text() const { return text_; }
   const std::vector<JsonStep>& steps() const { return steps_; }
+  // What computes a value instead of selecting places, then there are no steps; or null.
+  const JsonExpr* projection() const { return projection_.get(); }
 
  private:
   friend class JsonPathParser;
 
   bool is_legacy_ = false;
+  bool begins_with_point_ = false;  // or with a bracket
   std::string text_;
   std::vector<JsonStep> steps_;
-};
-
-// A node of a filter's expression.
-struct JsonFilter {
-  enum class Op : uint8_t {
-    kOr,
-    kAnd,
-    kNot,
-    kExists,
-    kEqual,
-    kNotEqual,
-    kLess,
-    kLessEqual,
-    kGreater,
-    kGreaterEqual,
-    kMatches,
-    kIn,
-    kNotIn,
-    kSubsetOf,
-    kAnyOf,
-    kNoneOf,
-    kSizeOf,
-    kEmpty,
-  };
-  struct Operand {
-    enum class Kind : uint8_t { kNone, kLiteral, kFromElement, kFromRoot };
-    Kind kind = Kind::kNone;
-    std::unique_ptr<JsonDoc> literal = {};
-    std::vector<JsonStep> steps = {};
-  };
-
-  JsonFilter();
-  ~JsonFilter();
-
-  Op op = Op::kExists;
-  std::vector<std::unique_ptr<JsonFilter>> parts;  // of kOr and kAnd; one: of kNot
-  Operand a, b;                                    // of the others; only a: of kExists
+  std::shared_ptr<const JsonExpr> projection_;
 };
 
 }  // namespace dfly
