@@ -287,6 +287,19 @@ def test_waiting_for_bytes_goes_on_by_itself(admin, user):
     assert counted(admin, "user u")["delayed"] > 0
 
 
+def test_a_long_command_holds_back_its_own_quota_only(admin, user):
+    busy, waits = user("u"), user("v")
+    text = b"x" * 1000
+    set_quota(admin, "user u bytes 1mb user v bytes 1kb")
+    busy.send_command("EVAL", "while true do end", 0)
+    wait_until(lambda: b" cmd=eval " in admin.call("CLIENT", "LIST"), what="the script")
+    waits.send(encode("ECHO", text) * 3)  # one waits until those before it are paid for
+    assert [waits.read() for _ in range(3)] == [text] * 3
+    assert counted(admin, "user v")["delayed"] > 0
+    assert admin.call("SCRIPT", "KILL") == OK
+    assert isinstance(busy.read(), Error)
+
+
 def test_unknown_and_denied_commands_count(server, admin, user):
     c = user("u")
     assert admin.call("ACL", "SETUSER", "u", "-get") == OK
@@ -407,6 +420,17 @@ def test_messages_come_in_any_case(admin, user):
     for i in range(20):
         wait_until(lambda: other.call("PUBLISH", "news", i) == 1)
         assert c.read() == [b"message", b"news", b"%d" % i]
+
+
+def test_messages_count_as_they_come(admin, user):
+    c, second, other = user("u"), user("u"), user("v")
+    assert c.call("SUBSCRIBE", "news")[0] == b"subscribe"
+    set_quota(admin, "user u bytes 1kb action error")
+    text = b"x" * 1024 * MANY
+    assert other.call("PUBLISH", "news", text) == 1
+    assert c.read() == [b"message", b"news", text]
+    # What these have themselves is far less. A thread may have kept one token.
+    assert any(is_refused(second.call("GET", "k")) for _ in range(3))
 
 
 # --- Bytes ---
@@ -748,6 +772,21 @@ def test_replicas_are_not_limited(server, admin, start_server):
             assert admin.call("SET", f"key:{i}", b"x" * 1000) == OK
         wait_until(lambda: counted_keys(r) == 100, what="all keys")
         assert r.call("CONFIG", "SET", "quota", "") == OK
+
+
+@pytest.mark.flags()
+def test_a_replica_that_leaves_owes_nothing(server, admin, user, start_server):
+    """The stream is nobody's."""
+    c, replica = user("u"), start_server()
+    set_quota(admin, "user default bytes 50kb action error")
+    with replica.connect() as r:
+        follow(r, server)
+        assert c.call("SET", "k", b"x" * 1024 * 50 * MANY) == OK
+        wait_until(lambda: r.call("STRLEN", "k") == 1024 * 50 * MANY, what="the key")
+        assert r.call("REPLICAOF", "NO", "ONE") == OK
+    wait_until(lambda: admin.info("replication")["connected_slaves"] == "0", what="its end")
+    with server.connect() as plain:
+        assert plain.call("STRLEN", "k") == 1024 * 50 * MANY
 
 
 def counted_keys(r):

@@ -176,7 +176,7 @@ size_t Connection::Execute(std::string_view data) {
     const bool is_first = std::exchange(is_new_, false);
     if (is_first && status == RequestParser::Status::kCommand && IsHttp(data.substr(taken))) {
       http_ = std::make_unique<HttpParser>(limits_->http);
-      http_->set_authenticated(output_watch_ == SIZE_MAX);
+      http_->set_authenticated(is_authenticated_);
       speaks_resp_ = false;
       continue;
     }

@@ -65,7 +65,10 @@ ShardCare::~ShardCare() {
 
 void ShardCare::SetEviction(const EvictionSettings& eviction) {
   eviction_ = eviction;
-  for (Shard* shard : worker_.shards()) shard->SetEviction(eviction);
+  for (Shard* shard : worker_.shards()) {
+    shard->SetEviction(eviction);
+    if (shard->needs_steps()) ExpireIn(kExpirePeriodNanos);
+  }
   SetBarren(false);
   WakeEviction();
 }
@@ -339,6 +342,7 @@ void ShardCare::ExpireTick() {
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
+      more |= shard->StartClocks(now_ms, kExpireStep);
       if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
     }
     is_urgent |= more;

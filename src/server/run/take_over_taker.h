@@ -53,7 +53,8 @@ class TakeOverTaker {
   std::string error_;
   int stream_ = -1;
   std::map<std::string, std::string> settings_;
-  std::string users_;  // a digest
+  std::map<std::string, std::string> digests_;  // of those with long texts
+  std::string users_;                           // a digest
   std::vector<HandedSocket> listeners_;
   // What "synced" says.
   uint64_t offset_ = 0;
