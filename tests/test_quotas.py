@@ -697,7 +697,7 @@ def half_a_command(connection, size):
     connection.send(b"*2\r\n$3\r\nGET\r\n$%d\r\n" % (size + 10) + b"x" * size)
 
 
-def test_the_largest_clients_of_a_user_are_ended(admin, user):
+def test_the_largest_clients_of_a_user_are_ended(server, admin, user):
     small, large = user("u"), user("u")
     other = user("v")
     set_quota(admin, "user u memory 2mb user v memory 100mb")
@@ -710,6 +710,7 @@ def test_the_largest_clients_of_a_user_are_ended(admin, user):
     assert other.read() is None
     assert counted(admin, "user u")["evicted_clients"] == 1
     assert counted(admin, "user v")["evicted_clients"] == 0
+    assert "the clients of user 'u' more than its quota" in server.log()
 
 
 def test_what_is_queued_and_watched_counts(admin, user):

@@ -44,7 +44,8 @@ class Site:
         wait_until(lambda: self.pid() == self.first.pid, what="its start")
 
     def pid(self):
-        return int(self.pid_file.read_text()) if self.pid_file.exists() else None
+        text = self.pid_file.read_text() if self.pid_file.exists() else ""
+        return int(text) if text else None  # it is made before it is written
 
     def upgrade(self, lines):
         """By another file, and through a pipe: the status, and what the pipe had up to its end."""
