@@ -334,6 +334,14 @@ def test_nobody_is_locked_out(server, admin, user):
     assert c.call("QUIT") == OK
 
 
+def test_logging_in_counts_while_something_is_left(admin, user):
+    c = user("u")
+    set_quota(admin, "user u commands 1 action error")
+    *logged_in, reply = c.pipeline([("AUTH", "u", "x")] * 100 + [("GET", "k")])
+    assert logged_in == [OK] * 100
+    assert is_refused(reply)
+
+
 def test_clients_of_the_admin_port_have_none(start_server):
     port = free_port()
     server = start_server(admin_port=port)
@@ -420,6 +428,39 @@ def test_messages_come_in_any_case(admin, user):
     for i in range(20):
         wait_until(lambda: other.call("PUBLISH", "news", i) == 1)
         assert c.read() == [b"message", b"news", b"%d" % i]
+
+
+def test_who_waits_for_bytes_goes_on_when_the_one_before_is_paid_for(admin, user):
+    connections = [user("u") for _ in range(40)]
+    value = b"x" * 1024 * MANY
+    assert admin.call("SET", "small", value[:3000]) == OK
+    assert admin.call("SET", "large", value) == OK
+    set_quota(admin, "user u bytes 1kb")
+    assert connections[0].call("GET", "small") == value[:3000]
+    assert admin.call("CONFIG", "RESETSTAT") == OK
+    for c in connections:
+        c.send_command("GET", "large")
+
+    def calls():
+        row = admin.info("commandstats").get("cmdstat_get", "calls=0")
+        return int(re.match("calls=([0-9]+)", row)[1])
+
+    wait_until(lambda: calls() > 0, what="the first one")
+    assert calls() <= 4  # one of each thread
+    set_quota(admin, "")
+    assert [c.read() for c in connections] == [value] * len(connections)
+
+
+def test_what_was_refused_costs_no_bytes(admin, user):
+    c = user("u")
+    set_quota(admin, "user u commands 1 bytes 10kb action error")
+    spend(c)
+    c.send(encode("SET", "k", b"x" * 10_000) * 2 * MANY)
+    replies = [c.read() for _ in range(2 * MANY)]
+    assert sum(map(is_refused, replies)) > MANY
+    # What is owed stays owed: a second for each that went through.
+    set_quota(admin, "user u bytes 10kb action error")
+    wait_until(lambda: not is_refused(c.call("GET", "k")), what="the end of what is owed")
 
 
 def test_messages_count_as_they_come(admin, user):

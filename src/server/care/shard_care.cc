@@ -65,10 +65,7 @@ ShardCare::~ShardCare() {
 
 void ShardCare::SetEviction(const EvictionSettings& eviction) {
   eviction_ = eviction;
-  for (Shard* shard : worker_.shards()) {
-    shard->SetEviction(eviction);
-    if (shard->needs_steps()) ExpireIn(kExpirePeriodNanos);
-  }
+  for (Shard* shard : worker_.shards()) shard->SetEviction(eviction);
   SetBarren(false);
   WakeEviction();
 }
