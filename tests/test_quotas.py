@@ -208,8 +208,9 @@ def test_all_connections_of_a_user_share_it(admin, user):
     assert counted(admin, "user u")["refused"] == refused
 
 
+@pytest.mark.flags(proactor_threads=1, num_shards=1)  # threads have turns by their timers only
 def test_waiting_connections_take_turns(admin, user):
-    """On one thread no connection is far ahead; without turns the first would be done first."""
+    """No connection is far ahead; without turns the first would be done first."""
     connections = [user("u") for _ in range(4)]
     set_quota(admin, "user u commands 300")
     wait_until(lambda: spent(admin, connections[0]), what="a command that waits")
