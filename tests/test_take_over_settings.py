@@ -42,6 +42,8 @@ class Site:
                 [BINARY, "redis.conf"], cwd=folder, stdout=log, stderr=log, env=clean_environment()
             )
         wait_until(lambda: self.pid() == self.first.pid, what="its start")
+        with RespSocket(("127.0.0.1", self.port)) as c:
+            assert c.call("PING").text == "PONG"
 
     def pid(self):
         text = self.pid_file.read_text() if self.pid_file.exists() else ""
