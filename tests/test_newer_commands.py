@@ -52,6 +52,21 @@ def test_operations_on_bits(r, operation):
         assert (r.call("GET", keys[0]) or b"") == expected
 
 
+def test_increx_with_numbers_that_no_double_can_hold(r, r3):
+    """Text in both protocols, as of INCRBYFLOAT: hiredis takes no such double."""
+    for c in (r, r3):
+        c.do("SET n 0")
+        assert len(c.do("INCREX n BYFLOAT -1e400")[0]) == 402
+        assert c.do("INCREX n BYFLOAT 0.5 UBOUND 1")[1] in (0.5, b"0.5")
+        largest = c.do("INCREX n BYFLOAT 1e4000 UBOUND 1e4932 SATURATE")
+        assert [type(number) for number in largest] == [bytes, bytes]
+        assert len(largest[0]) in (4000, 4001)
+        assert c.do("INCREX n BYFLOAT 1e4932 UBOUND 12 SATURATE")[0] in (12.0, b"12")
+        largest = c.do("INCREX n BYFLOAT 1e4932")
+        assert c.do("INCRBYFLOAT n 0") == largest[0] == c.do("GET n")
+    assert r3.do("INCREX double BYFLOAT 1e308") == [1e308, 1e308]
+
+
 def test_increx_limits_a_rate(r, r3):
     assert [r.do("INCREX rate UBOUND 3 EX 100 ENX") for _ in range(5)] == [
         [1, 1],

@@ -208,8 +208,9 @@ def test_all_connections_of_a_user_share_it(admin, user):
     assert counted(admin, "user u")["refused"] == refused
 
 
+@pytest.mark.flags(proactor_threads=1, num_shards=1)  # threads have turns by their timers only
 def test_waiting_connections_take_turns(admin, user):
-    """On one thread no connection is far ahead; without turns the first would be done first."""
+    """No connection is far ahead; without turns the first would be done first."""
     connections = [user("u") for _ in range(4)]
     set_quota(admin, "user u commands 300")
     wait_until(lambda: spent(admin, connections[0]), what="a command that waits")
@@ -287,6 +288,19 @@ def test_waiting_for_bytes_goes_on_by_itself(admin, user):
     assert counted(admin, "user u")["delayed"] > 0
 
 
+def test_a_long_command_holds_back_its_own_quota_only(admin, user):
+    busy, waits = user("u"), user("v")
+    text = b"x" * 1000
+    set_quota(admin, "user u bytes 1mb user v bytes 1kb")
+    busy.send_command("EVAL", "while true do end", 0)
+    wait_until(lambda: b" cmd=eval " in admin.call("CLIENT", "LIST"), what="the script")
+    waits.send(encode("ECHO", text) * 3)  # one waits until those before it are paid for
+    assert [waits.read() for _ in range(3)] == [text] * 3
+    assert counted(admin, "user v")["delayed"] > 0
+    assert admin.call("SCRIPT", "KILL") == OK
+    assert isinstance(busy.read(), Error)
+
+
 def test_unknown_and_denied_commands_count(server, admin, user):
     c = user("u")
     assert admin.call("ACL", "SETUSER", "u", "-get") == OK
@@ -319,6 +333,14 @@ def test_nobody_is_locked_out(server, admin, user):
     assert c.call("GET", "k") is None  # as the user `default`
     assert c.call("AUTH", "u", "x") == OK
     assert c.call("QUIT") == OK
+
+
+def test_logging_in_counts_while_something_is_left(admin, user):
+    c = user("u")
+    set_quota(admin, "user u commands 1 action error")
+    *logged_in, reply = c.pipeline([("AUTH", "u", "x")] * 100 + [("GET", "k")])
+    assert logged_in == [OK] * 100
+    assert is_refused(reply)
 
 
 def test_clients_of_the_admin_port_have_none(start_server):
@@ -407,6 +429,50 @@ def test_messages_come_in_any_case(admin, user):
     for i in range(20):
         wait_until(lambda: other.call("PUBLISH", "news", i) == 1)
         assert c.read() == [b"message", b"news", b"%d" % i]
+
+
+def test_who_waits_for_bytes_goes_on_when_the_one_before_is_paid_for(admin, user):
+    """What a thread has in hand would do for the requests of all its clients."""
+    connections = [user("u") for _ in range(24)]
+    value = b"x" * 1_200_000
+    assert admin.call("SET", "k", value) == OK
+    set_quota(admin, "user u bytes 300kb")
+    assert connections[0].call("GET", "k") == value
+    assert admin.call("CONFIG", "RESETSTAT") == OK
+    for c in connections:
+        c.send_command("GET", "k")
+
+    def calls():
+        row = admin.info("commandstats").get("cmdstat_get", "calls=0")
+        return int(re.match("calls=([0-9]+)", row)[1])
+
+    wait_until(lambda: calls() > 0, what="the first one")
+    assert calls() <= 4  # one of each thread
+    set_quota(admin, "")
+    assert [c.read() for c in connections] == [value] * len(connections)
+
+
+def test_what_was_refused_costs_no_bytes(admin, user):
+    c = user("u")
+    set_quota(admin, "user u commands 1 bytes 10kb action error")
+    spend(c)
+    c.send(encode("SET", "k", b"x" * 10_000) * 2 * MANY)
+    replies = [c.read() for _ in range(2 * MANY)]
+    assert sum(map(is_refused, replies)) > MANY
+    # What is owed stays owed: a second for each that went through.
+    set_quota(admin, "user u bytes 10kb action error")
+    wait_until(lambda: not is_refused(c.call("GET", "k")), what="the end of what is owed")
+
+
+def test_messages_count_as_they_come(admin, user):
+    c, second, other = user("u"), user("u"), user("v")
+    assert c.call("SUBSCRIBE", "news")[0] == b"subscribe"
+    set_quota(admin, "user u bytes 1kb action error")
+    text = b"x" * 1024 * MANY
+    assert other.call("PUBLISH", "news", text) == 1
+    assert c.read() == [b"message", b"news", text]
+    # What these have themselves is far less. A thread may have kept one token.
+    assert any(is_refused(second.call("GET", "k")) for _ in range(3))
 
 
 # --- Bytes ---
@@ -673,7 +739,7 @@ def half_a_command(connection, size):
     connection.send(b"*2\r\n$3\r\nGET\r\n$%d\r\n" % (size + 10) + b"x" * size)
 
 
-def test_the_largest_clients_of_a_user_are_ended(admin, user):
+def test_the_largest_clients_of_a_user_are_ended(server, admin, user):
     small, large = user("u"), user("u")
     other = user("v")
     set_quota(admin, "user u memory 2mb user v memory 100mb")
@@ -686,6 +752,7 @@ def test_the_largest_clients_of_a_user_are_ended(admin, user):
     assert other.read() is None
     assert counted(admin, "user u")["evicted_clients"] == 1
     assert counted(admin, "user v")["evicted_clients"] == 0
+    assert "the clients of user 'u' more than its quota" in server.log()
 
 
 def test_what_is_queued_and_watched_counts(admin, user):
@@ -748,6 +815,21 @@ def test_replicas_are_not_limited(server, admin, start_server):
             assert admin.call("SET", f"key:{i}", b"x" * 1000) == OK
         wait_until(lambda: counted_keys(r) == 100, what="all keys")
         assert r.call("CONFIG", "SET", "quota", "") == OK
+
+
+@pytest.mark.flags()
+def test_a_replica_that_leaves_owes_nothing(server, admin, user, start_server):
+    """The stream is nobody's."""
+    c, replica = user("u"), start_server()
+    set_quota(admin, "user default bytes 50kb action error")
+    with replica.connect() as r:
+        follow(r, server)
+        assert c.call("SET", "k", b"x" * 1024 * 50 * MANY) == OK
+        wait_until(lambda: r.call("STRLEN", "k") == 1024 * 50 * MANY, what="the key")
+        assert r.call("REPLICAOF", "NO", "ONE") == OK
+    wait_until(lambda: admin.info("replication")["connected_slaves"] == "0", what="its end")
+    with server.connect() as plain:
+        assert plain.call("STRLEN", "k") == 1024 * 50 * MANY
 
 
 def counted_keys(r):

@@ -2,7 +2,6 @@
 """--take_over: a new process replaces an old one, and clients only have to connect again."""
 
 import contextlib
-import fcntl
 import os
 import resource
 import select
@@ -10,7 +9,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -603,26 +601,6 @@ def test_the_new_process_is_told_to_end(old):
 # -------------------------------------------------------------------------------------- the files
 
 
-def test_the_log_of_an_old_process_that_was_killed(old):
-    """Behind the point of no return it ends without closing its log, which has filler then."""
-    server = old(appendonly="yes", appendfsync="always")
-    with counting(server.address) as counters:
-        counters.await_more()
-        new = NewProcess(server)
-        wait_until(
-            lambda: "has taken over" in new.log() or new.process.poll() is not None, what="it"
-        )
-        server.process.kill()
-        server.process.wait()
-        server.process, server.log_path = new.process, new.log_path
-        counters.await_more()
-    server.kill()
-    server.start_again(keeps_port=True)
-    with server.connect() as c:
-        wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
-        counters.check(c)
-
-
 def test_a_log_begins_where_there_was_none(old):
     server = old()
     with server.connect() as c:
@@ -680,78 +658,6 @@ def test_what_is_not_saved_yet_counts(old):
     with server.connect() as c:
         wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
         assert c.call("MGET", "a", "b") == [b"1", b"2"]
-
-
-@contextlib.contextmanager
-def log_lock_waited_for(server):
-    """Mostly (the event) gets the lock of the log when the old process has closed that. The new one
-    tries again each second."""
-    path = os.path.join(server.dir, "appendonlydir", ".appendonly.aof.lock")
-    has_it, ends = threading.Event(), threading.Event()
-
-    def run():
-        with open(path) as file:
-            while not ends.is_set() and not has_it.is_set():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    has_it.set()
-            ends.wait()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield has_it
-    finally:
-        ends.set()
-        thread.join()
-
-
-def test_what_expires_before_the_log_is_there_stays_expired(old):
-    server = old(appendonly="yes", appendfsync="always")
-    due_ms = int(time.time() * 1000) + 1500
-    keys = [f"k{i}" for i in range(50)]
-    with server.connect() as c:
-        for key in keys:
-            assert c.call("SET", key, 5, "PXAT", due_ms) == OK
-    with log_lock_waited_for(server):
-        take_over(server)
-        wait_until(lambda: time.time() * 1000 > due_ms + 300, what="the time of the keys")
-        with server.connect() as c:
-            assert c.call("MGET", *keys) == [None] * len(keys)
-    with server.connect() as c:
-        assert c.call("INCR", "n") == 1  # so the log is there
-        assert [c.call("INCR", key) for key in keys] == [1] * len(keys)
-    server.kill()
-    server.start_again(keeps_port=True)
-    with server.connect() as c:
-        wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
-        assert c.call("MGET", *keys) == [b"1"] * len(keys)
-
-
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer's own memory is more than that, and counts")
-def test_nothing_is_evicted_before_the_log_is_there(old):
-    server = old(appendonly="yes", appendfsync="always", maxmemory="2gb", proactor_threads=1)
-    keys = [f"k{i}" for i in range(4000)]
-    with server.connect() as c:
-        for key in keys:
-            c.send_command("RPUSH", key, "x" * 15_000)
-        assert [c.read() for _ in keys] == [1] * len(keys)
-    with log_lock_waited_for(server) as has_it:
-        take_over(server, maxmemory="40mb", maxmemory_policy="allkeys-lru")
-        with server.connect() as c:
-            assert not has_it.is_set() or c.call("DBSIZE") == len(keys)
-    with server.connect() as c:
-        # The log is there, and what is too much has gone: OOM until then.
-        wait_until(lambda: isinstance(c.call("INCR", "n"), int), what="room")
-        wait_until(lambda: c.info("stats")["evicted_keys"] != "0", what="the eviction")
-        new = [key for key in keys[::20] if c.call("RPUSH", key, "new") == 1]
-    assert new
-    server.kill()
-    server.flags["maxmemory"] = "2gb"
-    server.start_again(keeps_port=True)
-    with server.connect() as c:
-        wait_until(lambda: c.info("persistence")["loading"] == "0", what="the load")
-        assert all(c.call("LLEN", key) <= 1 for key in new)
 
 
 HELD = [

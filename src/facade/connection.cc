@@ -204,7 +204,7 @@ size_t Connection::Execute(std::string_view data, bool may_pause) {
     const bool is_first = std::exchange(is_new_, false);
     if (is_first && status == RequestParser::Status::kCommand && IsHttp(data.substr(taken))) {
       http_ = std::make_unique<HttpParser>(limits_->http);
-      http_->set_authenticated(output_watch_ == SIZE_MAX);
+      http_->set_authenticated(is_authenticated_);
       speaks_resp_ = false;
       continue;
     }
@@ -686,3 +686,4 @@ size_t Connection::own_bytes() const {
 }
 
 }  // namespace dfly
+static_assert(sizeof(dfly::Connection) <= 1024);

@@ -82,8 +82,8 @@ class CommandSink {
   virtual bool OnProtocolError(Connection* connection, std::string_view error) = 0;
   // For a connection with set_wants_room: all replies that could be sent are sent.
   virtual void OnRoom(Connection* connection) = 0;
-  // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
-  // True: it was closed.
+  // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch,
+  // WatchOutput). True: it was closed.
   virtual bool OnLargeOutput(Connection*) { return false; }
   // For a connection with KeepReplies: the next bytes of its input, of commands that were taken.
   // OnInputPause follows.
@@ -342,13 +342,20 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Instead of what its ConnectionLimits say.
   void SetMaxBulkLen(size_t bytes) { parser_.set_max_bulk_len(bytes); }
   void SetAuthenticated(bool authenticated) {
-    // Who has not said who it is shall not make us keep much, as in Redis: its buffer, and 1 KB.
-    output_watch_ = authenticated ? SIZE_MAX : kUnauthenticatedOutputMax;
+    is_authenticated_ = authenticated;
+    UpdateOutputWatch();
     parser_.set_authenticated(authenticated);
     if (http_ != nullptr) http_->set_authenticated(authenticated);
     if (memcached_ != nullptr) memcached_->set_authenticated(authenticated);
   }
 
+  // The sink is asked (OnLargeOutput) whenever something is about to be sent, however little.
+  void WatchOutput(bool watches) {
+    watches_output_ = watches;
+    UpdateOutputWatch();
+  }
+
+  // Who has not said who it is shall not make us keep much, as in Redis: its buffer, and 1 KB.
   static constexpr size_t kUnauthenticatedOutputMax = 17 * 1024;
 
   // Bytes of input that wait to be executed.
@@ -445,6 +452,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   }
   void CountWatched();
   void OnWatched(size_t sent_bytes);
+  void UpdateOutputWatch() {
+    output_watch_ = watches_output_ ? 0 : is_authenticated_ ? SIZE_MAX : kUnauthenticatedOutputMax;
+  }
   void CountAs(size_t bytes) {
     if (bytes == counted_bytes_) return;
     buffers_->CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
@@ -491,7 +501,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
-  size_t output_watch_ = SIZE_MAX;
+  size_t output_watch_ = SIZE_MAX;  // of the next two
+  bool is_authenticated_ = true;
+  bool watches_output_ = false;
   // So much input is executed before it looks whether its turn is over.
   static constexpr size_t kTurnLookBytes = 8 * 1024;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of

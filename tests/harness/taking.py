@@ -182,3 +182,64 @@ class FakeOld:
         self.thread.join(PATIENCE_S)
         self.sock.close()
         assert not self.errors, self.errors
+
+
+class Between(FakeOld):
+    """Stands between an old process and a new one, whose `target` is `path`. What each says goes
+    along, but for `word` of the new one: that waits for pass_on()."""
+
+    def __init__(self, folder, server, word):
+        self.server, self.word = server, word
+        self.is_held, self.goes_on = threading.Event(), threading.Event()
+        self.is_dropped = False
+        super().__init__(folder, self._pass)
+
+    def _pass(self, new):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.connect(address_of(self.server.pid))
+        old = Channel(sock)
+        old.say("take-over 1")
+        back = threading.Thread(target=self._carry, args=(old, new))
+        back.start()
+        self._carry(new, old)
+        back.join()
+        old.close()
+
+    def _carry(self, here, there):
+        with contextlib.suppress(OSError):
+            while True:
+                text, fd = here.hear()
+                if text is None:
+                    break
+                if text.split(" ")[0] == self.word and not self.goes_on.is_set():
+                    self.is_held.set()
+                    self.goes_on.wait(PATIENCE_S)
+                    if self.is_dropped:
+                        break
+                there.say(text, fd)
+                if fd is not None:
+                    os.close(fd)
+        for channel in (here, there):
+            with contextlib.suppress(OSError):
+                channel.sock.shutdown(socket.SHUT_RDWR)
+
+    def await_held(self):
+        assert self.is_held.wait(PATIENCE_S), f"nobody has said {self.word}"
+
+    def pass_on(self):
+        self.goes_on.set()
+
+    def drop(self):
+        """The word does not come, and nothing behind it."""
+        self.is_dropped = True
+        self.goes_on.set()
+
+    def end(self):
+        self.goes_on.set()
+        super().end()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()

@@ -52,15 +52,14 @@ void XCfgSet(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Error(kErrNoSuchKey);
-  StreamProducers& producers = StreamOf(*value).MakeProducers(cx.shard().stream_limit());
+  StreamValue& stream = StreamOf(*value);
+  const StreamProducers& producers = stream.MakeProducers(cx.shard().stream_limit());
   const auto duration_s = static_cast<uint32_t>(seconds.value_or(producers.duration_s));
   const auto messages_max = static_cast<uint32_t>(messages.value_or(producers.messages_max));
   // With other limits it begins anew.
   if (duration_s != producers.duration_s || messages_max != producers.messages_max) {
-    producers.Clear();
+    stream.RestartProducers(duration_s, messages_max);
   }
-  producers.duration_s = duration_s;
-  producers.messages_max = messages_max;
   cx.ChangedUnwatched(args.key(), KeyEvent::kNone);
   // In full: the settings of who replays it may be others.
   if (cx.wants_effects()) {

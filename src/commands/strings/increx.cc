@@ -165,6 +165,13 @@ std::optional<long double> ParseFinite(std::string_view text) {
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
+// What no double can hold is text in RESP3, too, as of INCRBYFLOAT: clients refuse such a number,
+// or make an infinity of it.
+void ReplyFloat(long double number, std::string_view text, ReplySink& reply) {
+  if (std::fabs(number) > DBL_MAX) return reply.Bulk(text);
+  reply.Decimal(text);
+}
+
 void IncrExFloat(ShardContext& cx, std::string_view key, const IncrExOptions& options,
                  std::optional<int64_t> deadline_ms, ReplySink& reply) {
   const auto addition =
@@ -188,8 +195,8 @@ void IncrExFloat(ShardContext& cx, std::string_view key, const IncrExOptions& op
     EndIncrEx(cx, key, KeyEvent::kIncrByFloat, text, options, deadline_ms);
   }
   reply.Array(2);
-  reply.Decimal(text);
-  reply.Decimal(FormatLongDouble(sum->added));
+  ReplyFloat(sum->result, text, reply);
+  ReplyFloat(sum->added, FormatLongDouble(sum->added), reply);
 }
 
 void IncrEx(ShardContext& cx, Args args, ReplySink& reply) {

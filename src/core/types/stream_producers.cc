@@ -7,16 +7,9 @@
 
 namespace dfly {
 
-StreamProducers::~StreamProducers() { Clear(); }
-
-StreamProducers* StreamProducers::New(size_t* bytes, const StreamLimit& limit) {
-  return new (CountingAllocator<StreamProducers>(bytes).allocate(1)) StreamProducers(bytes, limit);
-}
-
-void StreamProducers::Delete(StreamProducers* producers) {
-  size_t* const bytes = producers->bytes_;
-  producers->~StreamProducers();
-  CountingAllocator<StreamProducers>(bytes).deallocate(producers, 1);
+StreamProducers::~StreamProducers() {
+  size_t all = SIZE_MAX;
+  FreeSome(&all);
 }
 
 void StreamProducers::CopyFrom(const StreamProducers& other) {
@@ -73,12 +66,12 @@ bool StreamProducers::Restore(std::string_view producer, std::string_view messag
   if (by_id_.contains(id)) return false;
   auto it = producers_.find(producer);
   if (it == producers_.end()) {
-    auto* const made = NewCounted<Producer>(producer, bytes_);
+    auto* const made = NewCounted<Producer>(producer, &bytes_);
     it = producers_.emplace(made->name, made).first;
   }
   Producer& its_producer = *it->second;
   const auto [at, is_new] =
-      its_producer.messages.emplace(StreamName(message, CountingAllocator<char>(bytes_)), id);
+      its_producer.messages.emplace(StreamName(message, CountingAllocator<char>(&bytes_)), id);
   if (!is_new) return false;
   Order& order = its_producer.order;
   if (order.empty() || std::prev(order.end())->first < id) {
@@ -98,13 +91,8 @@ bool StreamProducers::ForgetOldest(Producer* producer) {
   producer->order.erase(oldest);
   if (!producer->order.empty()) return false;
   producers_.erase(std::string_view(producer->name));
-  DeleteCounted(producer, bytes_);
+  DeleteCounted(producer, &bytes_);
   return true;
-}
-
-void StreamProducers::Clear() {
-  size_t all = SIZE_MAX;
-  FreeSome(&all);
 }
 
 bool StreamProducers::FreeSome(size_t* budget) {

@@ -23,24 +23,24 @@ namespace dfly {
 // producers, the one that has sent nothing for the longest time is forgotten, with all of its
 // messages.
 //
-// Owner:    a StreamValue.
+// Owner:    a StreamValue, which may give it away.
 // Suspends: never.
 // Cost:     about 150 bytes for each message besides its name. Add, Find O(log n).
 class StreamProducers {
  public:
-  StreamProducers(size_t* bytes, const StreamLimit& limit)
+  explicit StreamProducers(const StreamLimit& limit)
       : duration_s(limit.producer_seconds),
         messages_max(limit.producer_messages),
-        bytes_(bytes),
-        producers_(ProducersAllocator(bytes)),
-        by_id_(ByIdAllocator(bytes)),
-        by_last_(ByIdAllocator(bytes)) {}
+        producers_(ProducersAllocator(&bytes_)),
+        by_id_(ByIdAllocator(&bytes_)),
+        by_last_(ByIdAllocator(&bytes_)) {}
   ~StreamProducers();
   StreamProducers(const StreamProducers&) = delete;
   StreamProducers& operator=(const StreamProducers&) = delete;
-  // One whose bytes are counted there, too.
-  static StreamProducers* New(size_t* bytes, const StreamLimit& limit);
-  static void Delete(StreamProducers* producers);
+  // What it costs, exactly. REQUIRES: made with new.
+  size_t bytes() const { return UsableSize(this) + bytes_; }
+  static void* operator new(size_t bytes) { return Alloc(bytes); }
+  static void operator delete(void* value) { Free(value); }
   void CopyFrom(const StreamProducers& other);  // REQUIRES: this is empty
 
   // What XCFGSET has said, or the settings of the time when the first producer came. Not 0.
@@ -62,8 +62,7 @@ class StreamProducers {
            size_t producers_max);
   // As it was kept elsewhere: forgets nothing. False: as Add requires it, it is not so.
   bool Restore(std::string_view producer, std::string_view message, StreamId id);
-  void Clear();
-  // Clear() in steps, of about `budget` messages, which is lowered; true when nothing is left.
+  // Forgets all in steps, of about `budget` messages, which is lowered; true when nothing is left.
   bool FreeSome(size_t* budget);
 
   // Of those that are not too old.
@@ -115,7 +114,7 @@ class StreamProducers {
   // The oldest one of the producer, who goes with the last. True: it has.
   bool ForgetOldest(Producer* producer);
 
-  size_t* bytes_;
+  size_t bytes_ = 0;     // of all below
   Producers producers_;  // each has messages
   ById by_id_;           // of all messages
   ById by_last_;         // producers by their last message

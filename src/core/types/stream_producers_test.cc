@@ -16,8 +16,9 @@ constexpr StreamLimit kProducerLimit = {.producer_seconds = 10, .producer_messag
 class StreamProducersTest : public testing::Test {
  protected:
   ~StreamProducersTest() override {
-    producers_.reset();
-    EXPECT_EQ(bytes_, 0u);
+    size_t all = SIZE_MAX;
+    EXPECT_TRUE(producers().FreeSome(&all));
+    EXPECT_EQ(producers().bytes(), bytes_before_);
   }
   StreamProducers& producers() { return *producers_; }
   void Add(const std::string& producer, const std::string& message, uint64_t ms) {
@@ -30,9 +31,8 @@ class StreamProducersTest : public testing::Test {
   }
 
   size_t producers_max_ = 10'000;
-  size_t bytes_ = 0;
-  std::unique_ptr<StreamProducers> producers_ =
-      std::make_unique<StreamProducers>(&bytes_, kProducerLimit);
+  std::unique_ptr<StreamProducers> producers_ = std::make_unique<StreamProducers>(kProducerLimit);
+  const size_t bytes_before_ = producers_->bytes();
 };
 
 TEST_F(StreamProducersTest, EachHasItsOwnMessages) {
@@ -71,9 +71,9 @@ TEST_F(StreamProducersTest, ManyProducersThatGoAwayCostNothing) {
   for (uint64_t i = 0; i < 20'000; ++i) {
     producers().Add("producer" + std::to_string(i), "message", {i * 100, 0},
                     static_cast<int64_t>(i * 100), producers_max_);
-    if (i == 200) most = bytes_;
+    if (i == 200) most = producers().bytes();
   }
-  EXPECT_LE(bytes_, most * 2);
+  EXPECT_LE(producers().bytes(), most * 2);
   EXPECT_EQ(producers().producers(), 100u);
 }
 
@@ -122,7 +122,7 @@ TEST_F(StreamProducersTest, IsMadeAgainAndFreedInSteps) {
   Add("a", "1", 1000);
   Add("a", "a message with a long name that is not in place", 1001);
   Add("b", "1", 1002);
-  StreamProducers copy(&bytes_, {});
+  StreamProducers copy(StreamLimit{});
   copy.CopyFrom(producers());
   copy.CheckInvariants();
   EXPECT_EQ(copy.duration_s, 10u);

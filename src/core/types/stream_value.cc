@@ -113,12 +113,18 @@ bool StreamValue::IsReferenced(StreamId id) const {
 }
 
 StreamProducers& StreamValue::MakeProducers(const StreamLimit& limit) {
-  if (producers_ == nullptr) producers_.reset(StreamProducers::New(&bytes_, limit));
+  if (producers_ == nullptr) producers_ = std::make_unique<StreamProducers>(limit);
   return *producers_;
 }
 
-void StreamValue::DeleteProducers::operator()(StreamProducers* producers) const {
-  StreamProducers::Delete(producers);
+void StreamValue::RestartProducers(uint32_t duration_s, uint32_t messages_max) {
+  auto fresh = std::make_unique<StreamProducers>(
+      StreamLimit{.producer_seconds = duration_s, .producer_messages = messages_max});
+  fresh->added = producers_->added;
+  fresh->duplicates = producers_->duplicates;
+  auto old = std::make_unique<StreamValue>();
+  old->producers_ = std::exchange(producers_, std::move(fresh));
+  CompactValue().SetObject(ValueType::kStream, old.release(), 0);
 }
 
 bool StreamValue::FreeSome(size_t budget) {

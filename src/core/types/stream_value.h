@@ -51,7 +51,9 @@ class StreamValue {
   // are, and so does the object itself, which they refer to.
   static StreamValue* Move(StreamValue* stream, BlockMover& mover, uint64_t* cursor);
   // What it costs, exactly. REQUIRES: made with new.
-  size_t bytes() const { return UsableSize(this) + bytes_; }
+  size_t bytes() const {
+    return UsableSize(this) + bytes_ + (producers_ == nullptr ? 0 : producers_->bytes());
+  }
   static void* operator new(size_t bytes) { return Alloc(bytes); }
   static void operator delete(void* value) { Free(value); }
 
@@ -83,6 +85,9 @@ class StreamValue {
   StreamProducers* mutable_producers() { return producers_.get(); }
   // Makes them, with these limits, if they are not there.
   StreamProducers& MakeProducers(const StreamLimit& limit);
+  // They have these limits from now on, and no messages: those go as large values do. REQUIRES:
+  // they are there.
+  void RestartProducers(uint32_t duration_s, uint32_t messages_max);
 
   // Whether an entry behind `id` may have been erased by XDEL.
   bool HasGapsFrom(StreamId id) const;
@@ -105,14 +110,11 @@ class StreamValue {
   }
   void FindFirstId() { counters_.first_id = entries_.First().value_or(StreamId()); }
 
-  size_t bytes_ = 0;  // of all below
+  size_t bytes_ = 0;  // of all below but producers_
   StreamEntries entries_;
   Counters counters_;
   Groups groups_;
-  struct DeleteProducers {
-    void operator()(StreamProducers* producers) const;
-  };
-  std::unique_ptr<StreamProducers, DeleteProducers> producers_;
+  std::unique_ptr<StreamProducers> producers_;
 };
 
 }  // namespace dfly

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/table/compact_value.h"
+#include "core/table/value_reaper.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 
@@ -152,6 +153,34 @@ TEST_F(StreamValueTest, GroupsAreFreedInSteps) {
   // Of each group 1,000 ids at the consumer and with the group, 31 consumers, and itself.
   EXPECT_GE(steps, 4 * 2031 / kBudget);
   EXPECT_LE(stream_->bytes(), empty);
+}
+
+TEST_F(StreamValueTest, WhatProducersSentIsFreedInStepsWhenTheyBeginAnew) {
+  ValueReaper reaper;
+  reaper.ServeThisThread();
+  const auto send = [this](uint64_t messages) {
+    StreamProducers& producers =
+        stream_->MakeProducers({.producer_seconds = 100, .producer_messages = 10'000});
+    for (uint64_t id = 1; id <= messages; ++id) {
+      producers.Add("p" + std::to_string(id % 7), std::to_string(id), {id, 0}, 0, 100);
+    }
+    producers.added += messages;
+  };
+  send(5000);
+  stream_->RestartProducers(50, 20);
+  EXPECT_EQ(stream_->producers()->duration_s, 50u);
+  EXPECT_EQ(stream_->producers()->messages_max, 20u);
+  EXPECT_EQ(stream_->producers()->added, 5000u);
+  EXPECT_FALSE(stream_->producers()->Find("p1", "1", 0));
+  EXPECT_GT(reaper.bytes(), 5000u * sizeof(StreamId));
+  EXPECT_LT(stream_->bytes(), 1000u);
+  int steps = 1;
+  while (!reaper.FreeSome(100)) ++steps;
+  EXPECT_GE(steps, 50);
+  // A few are not worth steps.
+  send(10);
+  stream_->RestartProducers(10, 20);
+  EXPECT_TRUE(reaper.empty());
 }
 
 TEST_F(StreamValueTest, RandomPendingEntriesDoWhatAMapDoes) {

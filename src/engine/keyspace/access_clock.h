@@ -7,8 +7,8 @@
 //   all others       seconds since 1970 (16), so a key that was idle for 18 hours looks new again;
 //                    *-lrm: of its last change, as reads leave no trace
 //
-// A change of the policy does not touch the keys, as in Redis: the old bits are read in the new way
-// until each key is used again.
+// When a database gets rules by which the bits mean something else (CONFIG SET, SWAPDB), the clocks
+// of all its keys begin as new, in steps (Database::StartClocks).
 //
 // Cache mode counts every hit, up to 255, and halves the count of all in each epoch. An epoch ends
 // when kEpochTurnovers times as many keys were evicted as the database has: so how fast a key is
@@ -70,6 +70,11 @@ struct EvictionRules {
   bool ReadsClockAs(const EvictionRules& other) const {
     return counts_hits() == other.counts_hits() && policy != EvictionPolicy::kCache &&
            other.policy != EvictionPolicy::kCache;
+  }
+  // The same for the keys of one database, which had the rules `before`.
+  bool KeepsClocksOf(const EvictionRules& before) const {
+    return counts_hits() == before.counts_hits() &&
+           (policy == EvictionPolicy::kCache) == (before.policy == EvictionPolicy::kCache);
   }
 };
 

@@ -153,5 +153,37 @@ TEST_F(AccessClockTest, RestoredKeysSayHowOftenTheyWereUsed) {
   EXPECT_EQ(clock_.Frequency(value_, kNow), 5);
 }
 
+TEST(EvictionSettingsTest, SomeDatabasesMayEvictWhereOthersDoNot) {
+  EvictionSettings settings;
+  EXPECT_FALSE(settings.evicts(2));
+  EXPECT_TRUE(settings.spares_some());
+  settings.db_policies = {{1, EvictionPolicy::kVolatileTtl}};
+  EXPECT_TRUE(settings.evicts(2));
+  EXPECT_TRUE(settings.spares_some());
+  EXPECT_EQ(settings.Of(0).policy, EvictionPolicy::kNone);
+  EXPECT_EQ(settings.Of(1).policy, EvictionPolicy::kVolatileTtl);
+  settings.rules.policy = EvictionPolicy::kAllKeysLru;
+  EXPECT_FALSE(settings.spares_some());
+  settings.db_policies = {{0, EvictionPolicy::kNone}, {1, EvictionPolicy::kNone}};
+  EXPECT_TRUE(settings.evicts(3));
+  EXPECT_FALSE(settings.evicts(2));  // all have a policy of their own
+  EXPECT_TRUE(settings.spares_some());
+}
+
+TEST(EvictionSettingsTest, ClocksOfADatabaseMeanTheSameByRulesOfOneKind) {
+  const EvictionRules lru = {.policy = EvictionPolicy::kAllKeysLru};
+  const EvictionRules none = {};
+  const EvictionRules lfu = {.policy = EvictionPolicy::kVolatileLfu};
+  const EvictionRules other_lfu = {.policy = EvictionPolicy::kAllKeysLfu};
+  const EvictionRules cache = {.policy = EvictionPolicy::kCache};
+  EXPECT_TRUE(lru.KeepsClocksOf(none));
+  EXPECT_TRUE(lfu.KeepsClocksOf(other_lfu));
+  EXPECT_TRUE(cache.KeepsClocksOf(cache));
+  EXPECT_FALSE(lru.KeepsClocksOf(lfu));
+  EXPECT_FALSE(lfu.KeepsClocksOf(none));
+  EXPECT_FALSE(cache.KeepsClocksOf(lfu));
+  EXPECT_FALSE(lfu.KeepsClocksOf(cache));
+}
+
 }  // namespace
 }  // namespace dfly

@@ -40,6 +40,28 @@ Database::Database(int index, ChangeListener* listener, const EvictionRules& rul
   access_clock_.set_rules(rules);
 }
 
+void Database::SetEvictionRules(const EvictionRules& rules) {
+  if (size() > 0 && !rules.KeepsClocksOf(access_clock_.rules())) {
+    starts_clocks_ = true;
+    start_cursor_ = 0;
+  }
+  access_clock_.set_rules(rules);
+}
+
+bool Database::StartClocks(int64_t now_ms, size_t budget) {
+  if (!starts_clocks_) return false;
+  size_t visited = 0;
+  do {
+    start_cursor_ = Scan(start_cursor_, [&](Table::Slot& slot) {
+      access_clock_.Start(slot.value, now_ms);
+      ++visited;
+    });
+    ++visited;  // it may be empty
+    starts_clocks_ = start_cursor_ != 0;
+  } while (starts_clocks_ && visited < budget);
+  return starts_clocks_;
+}
+
 bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   Table::Iterator it = table_.Find(probe);
   if (!it || !IsDue(*it, probe, now_ms)) return false;

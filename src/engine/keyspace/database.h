@@ -109,6 +109,11 @@ class Database {
   // What eviction goes by here.
   AccessClock& access_clock() { return access_clock_; }
   const EvictionRules& eviction_rules() const { return access_clock_.rules(); }
+  // If clocks mean something else by these, StartClocks has work.
+  void SetEvictionRules(const EvictionRules& rules);
+  bool starts_clocks() const { return starts_clocks_; }
+  // Lets the clocks of about `budget` keys begin as new. False: no more are left.
+  bool StartClocks(int64_t now_ms, size_t budget);
 
   // Reading one takes so long that others should run meanwhile.
   static constexpr size_t kLargeValueBytes = 256 * 1024;
@@ -289,6 +294,8 @@ class Database {
   CutKeeper* keeper_ = nullptr;
   ChangeListener* const listener_;
   AccessClock access_clock_;
+  bool starts_clocks_ = false;  // of the keys from the cursor on
+  uint32_t start_cursor_ = 0;
   Table table_;
   DeadlineTable expiry_;
   DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
@@ -368,7 +375,7 @@ class DatabaseSet {
 
  private:
   void UpdateRules(int index) {
-    if (Database* database = Find(index)) database->access_clock().set_rules(eviction_.Of(index));
+    if (Database* database = Find(index)) database->SetEvictionRules(eviction_.Of(index));
   }
 
   ChangeListener* const listener_;

@@ -440,13 +440,52 @@ TEST_F(EvictionTest, WatchersHearOfIt) {
   shard_.watches().Unwatch(1);
 }
 
-TEST_F(EvictionTest, AChangedPolicyReadsTheOldBitsAnew) {
+TEST_F(EvictionTest, WhatIsCountedOtherwiseEvictsBeforeItBeginsAnew) {
   Use(EvictionPolicy::kAllKeysLru);
   Fill(0, 500);
   Use(EvictionPolicy::kCache);
   EXPECT_EQ(Evict(250).keys, 250u);
   Use(EvictionPolicy::kAllKeysLru);
   EXPECT_EQ(Evict(kAll).keys, 250u);
+}
+
+TEST_F(EvictionTest, KeysBeginAsNewWhenTheirDatabaseCountsOtherwise) {
+  policies_ = {{0, EvictionPolicy::kAllKeysLru}, {1, EvictionPolicy::kAllKeysLfu}};
+  Use(EvictionPolicy::kNone);
+  Fill(0, 3000);
+  Fill(0, 1000, 1);
+  for (int i = 0; i < 1000; ++i) ShardContext(shard_, 1, kNow).FindReadOnly(KeyOf(i));
+  EXPECT_FALSE(shard_.needs_steps());
+  shard_.SwapDatabases(0, 1);
+  EXPECT_TRUE(shard_.needs_steps());
+  int steps = 1;
+  while (shard_.StartClocks(kNow + 7'000, 256)) ++steps;
+  EXPECT_GT(steps, 4000 / 512);
+  shard_.ExpireStep(kNow, 1);
+  EXPECT_FALSE(shard_.needs_steps());
+  for (int i = 0; i < 3000; ++i) {
+    ShardContext cx(shard_, 1, kNow + 7'000);
+    ASSERT_EQ(cx.Frequency(KeyOf(i)), AccessClock::kLfuInit) << i;
+  }
+  for (int i = 0; i < 1000; ++i) {
+    ShardContext cx(shard_, 0, kNow + 8'000);
+    ASSERT_EQ(cx.IdleSeconds(KeyOf(i)), 1u) << i;
+  }
+}
+
+TEST_F(EvictionTest, ClocksThatMeanTheSameStay) {
+  policies_ = {{0, EvictionPolicy::kAllKeysLfu},
+               {1, EvictionPolicy::kVolatileLfu},
+               {2, EvictionPolicy::kAllKeysLru},
+               {3, EvictionPolicy::kNone}};
+  Use(EvictionPolicy::kCache);
+  for (int db = 0; db < 6; ++db) Set("k", db);
+  shard_.SwapDatabases(0, 1);
+  shard_.SwapDatabases(2, 3);
+  shard_.SwapDatabases(4, 5);  // cache mode
+  EXPECT_FALSE(shard_.needs_steps());
+  shard_.SwapDatabases(1, 4);
+  EXPECT_TRUE(shard_.needs_steps());
 }
 
 }  // namespace

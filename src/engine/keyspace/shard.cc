@@ -33,6 +33,7 @@ size_t Shard::used_bytes() const {
 void Shard::SetEviction(const EvictionSettings& eviction) {
   live_.SetEviction(eviction);
   if (incoming_ != nullptr) incoming_->SetEviction(eviction);
+  LookForClocks();
   evictor_.Reset();
 }
 
@@ -147,7 +148,27 @@ std::vector<std::unique_ptr<Database>>::const_iterator Shard::FindFreeable() con
                       [](const auto& database) { return !database->is_being_cut(); });
 }
 
-bool Shard::needs_steps() const { return needs_to_free() || next_deadline_ms_ != INT64_MAX; }
+bool Shard::needs_steps() const {
+  return needs_to_free() || next_deadline_ms_ != INT64_MAX || starts_clocks_;
+}
+
+void Shard::LookForClocks() {
+  starts_clocks_ = std::any_of(made().begin(), made().end(), [](const auto& database) {
+    return database != nullptr && database->starts_clocks();
+  });
+  if (starts_clocks_) next_deadline_ms_ = 0;  // so that steps come soon
+}
+
+bool Shard::StartClocks(int64_t now_ms, size_t budget) {
+  if (!starts_clocks_) return false;
+  bool more = false;
+  for (const auto& database : made()) {
+    more = database != nullptr && database->StartClocks(now_ms, budget);
+    if (more) break;
+  }
+  starts_clocks_ = more;
+  return more;
+}
 
 bool Shard::is_being_cut() const {
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
@@ -168,6 +189,7 @@ void Shard::SwapDatabases(int first, int second) {
   }
   if (first == 0 || second == 0) ForgetMemcached();
   live_.Swap(first, second);
+  LookForClocks();
   for (int index : {first, second}) waiters_.OnChangedAll(index);
   Tell({.db_index = first,
         .key = {},
@@ -204,6 +226,7 @@ void Shard::TakeIncoming() {
     stats_.changes += gone->size();
     Tell({.db_index = i, .key = {}, .kind = MutationKind::kFlushed, .changes = gone->size()});
   }
+  LookForClocks();
   // While nobody saw them, the clock of expiry was not theirs.
   for (const auto& database : made()) {
     if (database != nullptr) {

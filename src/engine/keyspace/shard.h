@@ -234,8 +234,10 @@ class Shard final : private ChangeListener {
   size_t pending_objects() const;
   // A cut of one of its databases is going on.
   bool is_being_cut() const;
-  // True if ExpireStep or FreeStep have something to look at.
+  // True if ExpireStep, FreeStep or StartClocks have something to look at.
   bool needs_steps() const;
+  // After a change of the rules of eviction: Database::StartClocks, for all databases.
+  bool StartClocks(int64_t now_ms, size_t budget);
 
   void SwapDatabases(int first, int second);
 
@@ -266,6 +268,8 @@ class Shard final : private ChangeListener {
   std::span<const std::unique_ptr<Database>> made() const { return live_.made(); }
   // A database that nobody uses any more waits for FreeStep.
   void Doom(std::unique_ptr<Database> database);
+  // Has StartClocks something to do?
+  void LookForClocks();
   // What is known of keys of database 0, which becomes another one.
   void ForgetMemcached();
 
@@ -291,6 +295,7 @@ class Shard final : private ChangeListener {
   DatabaseSet live_;
   std::unique_ptr<DatabaseSet> incoming_;          // null: nothing is loaded beside the data
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
+  bool starts_clocks_ = false;                     // of some database
   size_t snapshot_bytes_ = 0;
   size_t expire_next_ = 0;  // the database whose turn it is
   int64_t next_deadline_ms_ = INT64_MAX;

@@ -339,6 +339,7 @@ void ShardCare::ExpireTick() {
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
+      more |= shard->StartClocks(now_ms, kExpireStep);
       if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
     }
     is_urgent |= more;

@@ -69,15 +69,14 @@ size_t MemoryOf(const Session& session) {
 
 namespace {
 
-void Evict(Session& session, std::string_view limit, std::atomic<uint64_t>* evicted) {
+void Evict(Session& session, std::string_view why, std::atomic<uint64_t>* evicted) {
   LOG(WARNING) << "evicting client " << session.connection.id() << " of " << session.peer_address
-               << ": it uses " << MemoryOf(session) << " bytes, and all clients more than "
-               << limit;
+               << ": it uses " << MemoryOf(session) << " bytes, and " << why;
   evicted->fetch_add(1, std::memory_order_relaxed);
   session.connection.CloseNow();
 }
 
-constexpr std::string_view kAllClients = "maxmemory-clients";
+constexpr std::string_view kAllClients = "all clients more than maxmemory-clients";
 
 }  // namespace
 

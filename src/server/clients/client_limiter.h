@@ -40,7 +40,7 @@ void EvictClients(ServerState& server);
 // The same for some of all clients.
 struct ClientGroup {
   uint64_t limit;         // bytes
-  std::string_view text;  // of what is passed, for the log
+  std::string_view text;  // "all clients more than ...", for the log
   std::function<bool(const Session&)> has;
   std::atomic<uint64_t>* evicted;  // counted there
 };

@@ -14,6 +14,7 @@
 namespace dfly {
 
 class Session;
+struct QuotaSeat;
 struct SessionQuota;
 
 // Owner: a thread's Quotas.
@@ -24,8 +25,18 @@ struct QuotaShare {
   int64_t commands = 0;                        // tokens that are left
   int64_t bytes = 0;                           // the same
   helio::IntrusiveList<SessionQuota> waiting;  // for tokens, in their order
+  helio::IntrusiveList<QuotaSeat> unpaid;      // have gone on; their replies may not be paid for
   // Of Quota::memory, what was told: of a user by this thread, of a database by each of its shards.
   std::vector<int64_t> told_bytes;
+};
+
+// A session's part in one share; if it has one of bytes, the hook is that of its `unpaid`.
+struct QuotaSeat : helio::ListHook<> {
+  explicit QuotaSeat(SessionQuota* its_session) : its(*its_session) {}
+
+  SessionQuota& its;
+  QuotaShare* share = nullptr;  // null: there is no quota
+  bool has_place = false;
 };
 
 // Owner: a thread's Quotas.
@@ -33,10 +44,8 @@ struct SessionQuota : helio::ListHook<> {
   static constexpr uint64_t kNone = UINT64_MAX;
 
   Session* session = nullptr;
-  QuotaShare* user = nullptr;  // null: it has no quota
-  QuotaShare* db = nullptr;    // the same
-  bool has_user_place = false;
-  bool has_db_place = false;
+  QuotaSeat user{this};
+  QuotaSeat db{this};
   QuotaShare* waits_for = nullptr;  // in whose list it is
   // A command is known by the bytes before it (Connection::executed_bytes): one that comes again,
   // as it had to wait for something, is counted once.

@@ -83,6 +83,7 @@ Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSessi
 
 bool Worker::OnLargeOutput(Connection* connection) {
   Session& session = SessionOf(connection);
+  if (session.quotas != nullptr) Quotas::OnOutput(session);
   return session.primary == nullptr && client_limiter_.CheckOutput(session);
 }
 

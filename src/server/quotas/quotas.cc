@@ -58,10 +58,11 @@ bool TakePlace(Quota& quota) {
   return false;
 }
 
-void LeaveShare(QuotaShare** share, bool* has_place) {
-  if (*share != nullptr && *has_place) (*share)->quota->GivePlace();
-  *share = nullptr;
-  *has_place = false;
+void LeaveShare(QuotaSeat& seat) {
+  if (seat.share != nullptr && seat.has_place) seat.share->quota->GivePlace();
+  seat.Unlink();
+  seat.share = nullptr;
+  seat.has_place = false;
 }
 
 }  // namespace
@@ -87,11 +88,10 @@ void Quotas::SetTable(QuotaTableRef table) {
     const SessionQuota* const its = session.quotas.get();
     if (its == nullptr) return;
     releases_all_ |= its->waits_for != nullptr;
-    const auto place_of = [](const QuotaShare* share, bool has_place) {
-      return share == nullptr || has_place ? Places::kAny : Places::kNone;
+    const auto place_of = [](const QuotaSeat& seat) {
+      return seat.share == nullptr || seat.has_place ? Places::kAny : Places::kNone;
     };
-    places[&session] = {place_of(its->user, its->has_user_place),
-                        place_of(its->db, its->has_db_place)};
+    places[&session] = {place_of(its->user), place_of(its->db)};
     Leave(session);
   });
   TakeBackTold();
@@ -152,28 +152,30 @@ SessionQuota& Quotas::QuotaOf(Session& session) {
   return *session.quotas;
 }
 
-std::string Quotas::Enter(Session& session, QuotaShare* share, QuotaShare* SessionQuota::*its,
-                          bool SessionQuota::*has_place) {
+std::string Quotas::Enter(Session& session, QuotaShare* share, QuotaSeat SessionQuota::*seat) {
   if (share == nullptr) return "";
-  const SessionQuota* const before = session.quotas.get();
-  if (before != nullptr && before->*its == share && before->*has_place) return "";
+  if (session.quotas != nullptr) {
+    const QuotaSeat& before = (*session.quotas).*seat;
+    if (before.share == share && before.has_place) return "";
+  }
   if (!TakePlace(*share->quota)) return NoPlaceError(*share->quota);
   SessionQuota& quota = QuotaOf(session);
   ChargeBytes(quota);
-  LeaveShare(&(quota.*its), &(quota.*has_place));
-  quota.*its = share;
-  quota.*has_place = true;
+  QuotaSeat& its = quota.*seat;
+  LeaveShare(its);
+  its.share = share;
+  its.has_place = true;
   return "";
 }
 
 std::string Quotas::EnterUser(Session& session, std::string_view name) {
   if (session.user.is_admin) return "";
-  return Enter(session, ShareOf(name), &SessionQuota::user, &SessionQuota::has_user_place);
+  return Enter(session, ShareOf(name), &SessionQuota::user);
 }
 
 std::string Quotas::EnterDatabase(Session& session, int db_index) {
   if (!IsLimited(session)) return "";
-  return Enter(session, ShareOf(db_index), &SessionQuota::db, &SessionQuota::has_db_place);
+  return Enter(session, ShareOf(db_index), &SessionQuota::db);
 }
 
 void Quotas::Put(Session& session, Places user_place, Places db_place) {
@@ -181,18 +183,20 @@ void Quotas::Put(Session& session, Places user_place, Places db_place) {
   QuotaShare* const user = is_limited ? ShareOf(session.user.name) : nullptr;
   QuotaShare* const db = is_limited ? ShareOf(session.db_index) : nullptr;
   if (user == nullptr && db == nullptr) return Leave(session);
-  const auto put = [](QuotaShare** its, bool* has_place, QuotaShare* share, Places places) {
-    if (*its == share) return;
-    LeaveShare(its, has_place);
-    *its = share;
+  const auto put = [](QuotaSeat& seat, QuotaShare* share, Places places) {
+    if (seat.share == share) return;
+    LeaveShare(seat);
+    seat.share = share;
     if (share == nullptr) return;
     if (places == Places::kAny) share->quota->TakeAnyPlace();
-    *has_place = places == Places::kAny || (places == Places::kFree && TakePlace(*share->quota));
+    seat.has_place =
+        places == Places::kAny || (places == Places::kFree && TakePlace(*share->quota));
   };
   SessionQuota& quota = QuotaOf(session);
   ChargeBytes(quota);
-  put(&quota.user, &quota.has_user_place, user, user_place);
-  put(&quota.db, &quota.has_db_place, db, db_place);
+  put(quota.user, user, user_place);
+  put(quota.db, db, db_place);
+  session.connection.WatchOutput(limits_bytes(quota));
   session.UpdateChecked();
 }
 
@@ -200,10 +204,11 @@ void Quotas::Leave(Session& session) {
   const std::unique_ptr<SessionQuota> its = std::move(session.quotas);
   session.UpdateChecked();
   if (its == nullptr) return;
+  session.connection.WatchOutput(false);
   ChargeBytes(*its);
   OnClientMemory();  // what the user's clients use is told anew
-  LeaveShare(&its->user, &its->has_user_place);
-  LeaveShare(&its->db, &its->has_db_place);
+  LeaveShare(its->user);
+  LeaveShare(its->db);
 }
 
 void Quotas::Depart(Session& session) {
@@ -212,6 +217,8 @@ void Quotas::Depart(Session& session) {
   ChargeBytes(its);
   its.Unlink();
   its.waits_for = nullptr;
+  its.user.Unlink();
+  its.db.Unlink();
 }
 
 void Quotas::Arrive(Session& session) {
@@ -219,8 +226,10 @@ void Quotas::Arrive(Session& session) {
   // The shares were those of the other thread.
   SessionQuota& its = *session.quotas;
   its.session = &session;
-  if (its.user != nullptr) its.user = ShareOf(its.user->quota->owner.user);
-  if (its.db != nullptr) its.db = ShareOf(its.db->quota->owner.db_index);
+  QuotaShare*& user = its.user.share;
+  QuotaShare*& db = its.db.share;
+  if (user != nullptr) user = ShareOf(user->quota->owner.user);
+  if (db != nullptr) db = ShareOf(db->quota->owner.db_index);
   session.UpdateChecked();
 }
 
@@ -242,18 +251,21 @@ bool Quotas::IsExempt(const Session& session, const Command& command, Args args)
 }
 
 QuotaShare* Quotas::LackedPlace(SessionQuota& its) {
-  // Somebody may have left meanwhile.
-  if (its.user != nullptr && !its.has_user_place) its.has_user_place = TakePlace(*its.user->quota);
-  if (its.user != nullptr && !its.has_user_place) return its.user;
-  if (its.db != nullptr && !its.has_db_place) its.has_db_place = TakePlace(*its.db->quota);
-  return its.db != nullptr && !its.has_db_place ? its.db : nullptr;
+  for (QuotaSeat* seat : {&its.user, &its.db}) {
+    if (seat->share == nullptr || seat->has_place) continue;
+    // Somebody may have left meanwhile.
+    seat->has_place = TakePlace(*seat->share->quota);
+    if (!seat->has_place) return seat->share;
+  }
+  return nullptr;
 }
 
 Quotas::Verdict Quotas::Take(Session& session, const Command* command, Args args) {
   SessionQuota& its = *session.quotas;
   if (session.feed != nullptr) return {};
-  QuotaShare* const db = session.multi != nullptr ? ShareOf(session.multi->db_index()) : its.db;
-  if (its.user == nullptr && db == nullptr) return {};
+  QuotaShare* const db =
+      session.multi != nullptr ? ShareOf(session.multi->db_index()) : its.db.share;
+  if (its.user.share == nullptr && db == nullptr) return {};
   const uint32_t flags = command != nullptr ? command->flags : 0;
   const bool is_of_connection = command != nullptr && (command->categories & kAclConnection) != 0;
   const uint64_t at = session.connection.executed_bytes();
@@ -264,7 +276,7 @@ Quotas::Verdict Quotas::Take(Session& session, const Command* command, Args args
   }
   if (!is_of_connection) {
     if (QuotaShare* const lacked = LackedPlace(its); lacked != nullptr) {
-      return {.end = lacked == its.user ? Verdict::End::kClosed : Verdict::End::kRefused,
+      return {.end = lacked == its.user.share ? Verdict::End::kClosed : Verdict::End::kRefused,
               .error = NoPlaceError(*lacked->quota)};
     }
   }
@@ -287,8 +299,9 @@ void Quotas::ChargeBytes(SessionQuota& its) {
   const uint64_t now = TrafficOf(its.session->connection);
   const uint64_t before = std::exchange(its.charged_bytes, now);
   if (std::exchange(its.skips_bytes, false) || now <= before) return;
-  for (QuotaShare* share : {its.user, its.db}) {
-    if (share == nullptr || !share->quota->bytes.is_limited()) continue;
+  if (its.session->feed != nullptr) return;  // a replica's stream
+  for (QuotaShare* share : {its.user.share, its.db.share}) {
+    if (!LimitsBytes(share)) continue;
     share->bytes -= static_cast<int64_t>(now - before);
     if (share->bytes >= 0) continue;
     // What is owed is owed by all threads.
@@ -298,22 +311,24 @@ void Quotas::ChargeBytes(SessionQuota& its) {
 
 void Quotas::ChargeExempt(SessionQuota& its) {
   ChargeBytes(its);
-  for (QuotaShare* share : {its.user, its.db}) {
+  for (QuotaShare* share : {its.user.share, its.db.share}) {
     if (share == nullptr || !share->quota->commands.is_limited()) continue;
     if (Fill(share->quota->commands, &share->commands)) --share->commands;
   }
 }
 
-void Quotas::LetPay() {
+void Quotas::LetPay(QuotaShare& share) {
   constexpr int kLooksMax = 8;  // those behind them have been there for a shorter time
-  for (int i = 0; i < kLooksMax && !unpaid_.empty(); ++i) {
-    SessionQuota* const its = unpaid_.PopFront();
-    ChargeBytes(*its);
-    const Session& session = *its->session;
+  for (int i = 0; i < kLooksMax && !share.unpaid.empty(); ++i) {
+    QuotaSeat* const seat = share.unpaid.PopFront();
+    ChargeBytes(seat->its);
+    const Session& session = *seat->its.session;
     const Connection& connection = session.connection;
     // Who blocks may do so for long.
     const bool is_answered = connection.replies().empty() && !connection.busy();
-    if (!connection.closing() && !is_answered && session.blocked == nullptr) unpaid_.PushBack(its);
+    if (!connection.closing() && !is_answered && session.blocked == nullptr) {
+      share.unpaid.PushBack(seat);
+    }
   }
 }
 
@@ -321,11 +336,12 @@ Quotas::Verdict Quotas::TakeTokens(SessionQuota& its, QuotaShare* db) {
   const auto limits_rate = [](const QuotaShare* share) {
     return share != nullptr && share->quota->limits_rate();
   };
-  if (!limits_rate(its.user) && !limits_rate(db)) return {};
+  if (!limits_rate(its.user.share) && !limits_rate(db)) return {};
   ChargeBytes(its);
-  const bool limits_bytes = Quotas::limits_bytes(its);
-  if (limits_bytes) LetPay();
-  for (QuotaShare* share : {its.user, db}) {
+  for (QuotaSeat* seat : {&its.user, &its.db}) {
+    if (LimitsBytes(seat->share)) LetPay(*seat->share);
+  }
+  for (QuotaShare* share : {its.user.share, db}) {
     if (!limits_rate(share)) continue;
     Quota& quota = *share->quota;
     const bool has_turn = share->waiting.empty() || &its == releasing_;
@@ -336,14 +352,14 @@ Quotas::Verdict Quotas::TakeTokens(SessionQuota& its, QuotaShare* db) {
     const bool lacks_commands = quota.commands.is_limited() && share->commands <= 0;
     return {.end = Verdict::End::kRefused, .error = RateError(quota, lacks_commands)};
   }
-  for (QuotaShare* share : {its.user, db}) {
+  for (QuotaShare* share : {its.user.share, db}) {
     if (share != nullptr && share->quota->commands.is_limited()) --share->commands;
   }
   its.charged_at = its.session->connection.executed_bytes();
-  if (limits_bytes) {
-    its.Unlink();
-    its.waits_for = nullptr;
-    unpaid_.PushBack(&its);
+  for (QuotaSeat* seat : {&its.user, &its.db}) {
+    if (!LimitsBytes(seat->share)) continue;
+    seat->Unlink();
+    seat->share->unpaid.PushBack(seat);
   }
   return {};
 }
@@ -375,13 +391,14 @@ void Quotas::ArmFor(const QuotaShare& share) {
 
 void Quotas::OnTimer() {
   if (std::exchange(releases_all_, false)) worker_.ReleaseHeld();
-  LetPay();
   bool goes_on_soon = false;
   for (const auto& share : shares_) {
+    if (share->waiting.empty()) continue;
+    LetPay(*share);
     // Who goes on takes tokens, or has nothing more to do, or comes back because there are none.
     // What its reply costs is known later: until then the next one waits.
     while (!share->waiting.empty() && HasTokens(*share)) {
-      if (share->quota->bytes.is_limited() && !unpaid_.empty()) break;
+      if (share->quota->bytes.is_limited() && !share->unpaid.empty()) break;
       SessionQuota* const its = share->waiting.PopFront();
       its->waits_for = nullptr;
       releasing_ = its;
@@ -390,9 +407,9 @@ void Quotas::OnTimer() {
     }
     if (share->waiting.empty()) continue;
     ArmFor(*share);
-    goes_on_soon |= share->quota->bytes.is_limited() && share->bytes > 0;
+    goes_on_soon |= share->quota->bytes.is_limited() && share->bytes > 0 && !share->unpaid.empty();
   }
-  if (goes_on_soon && !unpaid_.empty()) timer_.ArmIn(kPayNanos);
+  if (goes_on_soon) timer_.ArmIn(kPayNanos);
 }
 
 // --- Memory ---
@@ -463,7 +480,7 @@ void Quotas::OnMemoryTimer() {
   }
   worker_.ForEachSession([&sums](Session& session) {
     if (session.quotas == nullptr) return;
-    const auto it = sums.find(session.quotas->user);
+    const auto it = sums.find(session.quotas->user.share);
     if (it != sums.end()) it->second += static_cast<int64_t>(MemoryOf(session));
   });
   memory_rest_ns_ = std::max(kMemoryNanos, kMemoryShare * (helio::MonotonicNanos() - begin_ns));
@@ -482,14 +499,14 @@ void Quotas::EvictAbove(const QuotaShare& share) {
     return;
   }
   worker_.RunOnFiber("evict clients of a user", [&server = server_, limit, its = share.quota] {
-    const std::string text = fmt::format("the quota of {}", its->Name());
+    const std::string text = fmt::format("the clients of {} more than its quota", its->Name());
     const ClientGroup group = {.limit = limit,
                                .text = text,
                                .has =
                                    [&its](const Session& session) {
                                      return session.quotas != nullptr &&
-                                            session.quotas->user != nullptr &&
-                                            session.quotas->user->quota == its;
+                                            session.quotas->user.share != nullptr &&
+                                            session.quotas->user.share->quota == its;
                                    },
                                .evicted = &its->counters.evicted};
     if (EvictClientsOf(server, group) == 0) {

@@ -62,14 +62,16 @@ class Quotas : public PerThread<Quotas> {
   void Leave(Session& session);
   // Something was queued in its MULTI, maybe a SELECT.
   void OnQueued(Session& session);
+  // Replies or messages are about to be sent to it (Connection::WatchOutput). REQUIRES: the session
+  // has a SessionQuota.
+  static void OnOutput(Session& session) { ChargeBytes(*session.quotas); }
   // It waits for tokens.
   static bool waits(const Session& session) {
     return session.quotas != nullptr && session.quotas->waits_for != nullptr;
   }
   // What it is answered is limited: it has to be paid for before the next command is taken.
   static bool limits_bytes(const SessionQuota& its) {
-    return (its.user != nullptr && its.user->quota->bytes.is_limited()) ||
-           (its.db != nullptr && its.db->quota->bytes.is_limited());
+    return LimitsBytes(its.user.share) || LimitsBytes(its.db.share);
   }
 
   // --- Its commands ---
@@ -118,19 +120,21 @@ class Quotas : public PerThread<Quotas> {
   // kNone: it has none, and takes one when there is one.
   enum class Places : uint8_t { kFree, kAny, kNone };
 
+  static bool LimitsBytes(const QuotaShare* share) {
+    return share != nullptr && share->quota->bytes.is_limited();
+  }
   QuotaShare* ShareOf(std::string_view user) const;
   QuotaShare* ShareOf(int db_index) const;
   static bool HasTokens(QuotaShare& share);
   static bool IsLimited(const Session& session);
   SessionQuota& QuotaOf(Session& session);
-  std::string Enter(Session& session, QuotaShare* share, QuotaShare* SessionQuota::*its,
-                    bool SessionQuota::*has_place);
+  std::string Enter(Session& session, QuotaShare* share, QuotaSeat SessionQuota::*seat);
   void Put(Session& session, Places user_place, Places db_place);
   static void ChargeBytes(SessionQuota& its);
   // Takes a token for a command that is not refused, if there is one.
   static void ChargeExempt(SessionQuota& its);
-  // Charges those that were answered meanwhile.
-  void LetPay();
+  // Charges those of its sessions that were answered meanwhile.
+  static void LetPay(QuotaShare& share);
   // Who has no place for it; null: it has all.
   QuotaShare* LackedPlace(SessionQuota& its);
   bool IsExempt(const Session& session, const Command& command, Args args) const;
@@ -156,9 +160,8 @@ class Quotas : public PerThread<Quotas> {
   bool limits_users_memory_ = false;
   uint64_t memory_rest_ns_ = kMemoryNanos;  // until clients are added up the next time
   bool releases_all_ = false;
-  helio::IntrusiveList<SessionQuota> unpaid_;  // have gone on; their replies may not be paid for
-  const SessionQuota* releasing_ = nullptr;    // goes on, before those who wait behind it
-  OwnedTimer<&Quotas::OnTimer> timer_;         // armed while a connection waits
+  const SessionQuota* releasing_ = nullptr;  // goes on, before those who wait behind it
+  OwnedTimer<&Quotas::OnTimer> timer_;       // armed while a connection waits
   OwnedTimer<&Quotas::OnMemoryTimer> memory_timer_;
 };
 

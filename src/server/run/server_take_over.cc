@@ -172,6 +172,8 @@ void Server::TakeOver(uint64_t unsaved_changes, int64_t last_save_s) {
     KeepKeys(false);
   }
   state_.pool.at(0)->AwaitFiber("take over", [&] {
+    // Its limit may be lower than what the old process had. Nobody is refused for that.
+    if (!state_.options.log.is_on) EvictToLimit();
     persistence_->NoteOfOther(unsaved_changes, last_save_s);
     persistence_->StartRules();
     replicas_->CheckGoodReplicas();
@@ -186,6 +188,7 @@ std::string Server::TakeOverLog(const std::string& name, bool is_clean) {
     error = append_log_->TakeOver({.id = other_id_, .offset = other_offset_}, is_clean, name);
     if (!error.empty()) return;
     KeepKeys(false);
+    EvictToLimit();
     WorkerState::HoldWrites(state_, false);
   });
   return error;

@@ -7,7 +7,8 @@
 //
 //   N: take-over 1          O: refused <why>
 //                           O: stream                       with a socket: PSYNC goes there
-//                           O: setting <name> <value>       each
+//                           O: setting <name> <value>       each; a long one is
+//                           O: digest <name> <digest>
 //                           O: users <digest>               of ACL LIST
 //                           O: told
 //   N: ready                O: refused <why>                N has the data, and follows
@@ -56,6 +57,9 @@ class TakeOverChannel {
  private:
   const int fd_;
 };
+
+// A longer text does not fit into a packet, whatever the socket's buffers are.
+constexpr size_t kSettingTextMax = 64 * 1024;
 
 // The same in both processes, if the lines are.
 std::string DigestOf(const std::vector<std::string>& lines);

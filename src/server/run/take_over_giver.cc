@@ -154,7 +154,10 @@ bool TakeOverGiver::TellFacts(int stream) {
   if (!channel_->Send("stream", stream)) return false;
   constexpr std::string_view kAll = "*";
   for (const auto& [name, value] : server_.config().Get({&kAll, 1})) {
-    if (!channel_->Send(fmt::format("setting {} {}", name, value))) return false;
+    const bool is_short = value.size() <= kSettingTextMax;
+    const std::string text = is_short ? fmt::format("setting {} {}", name, value)
+                                      : fmt::format("digest {} {}", name, DigestOf({value}));
+    if (!channel_->Send(text)) return false;
   }
   // Not themselves: one of them may be longer than a packet.
   if (!channel_->Send("users " + DigestOf(server_.DescribeUsers()))) return false;

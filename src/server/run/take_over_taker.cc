@@ -79,7 +79,9 @@ bool TakeOverTaker::ReceiveFacts() {
     const auto [word, rest] = SplitName(packet->text);
     if (word == "told") return true;
     if (word == "stream") stream_ = packet->handed;
-    if (word == "setting") settings_.insert(SplitName(rest));
+    const auto [name, value] = SplitName(rest);
+    if (word == "setting") settings_[name] = DigestOf({value});
+    if (word == "digest") settings_[name] = value;
     if (word == "users") users_ = rest;
   }
   return false;
@@ -91,7 +93,7 @@ void TakeOverTaker::TellDifferences(Server* server) const {
   std::vector<std::string> names;
   for (const auto& [name, value] : server->config().Get({&kAll, 1})) {
     const auto it = settings_.find(name);
-    if (it != settings_.end() && it->second != value) names.push_back(name);
+    if (it != settings_.end() && it->second != DigestOf({value})) names.push_back(name);
   }
   LOG_IF(WARNING, !names.empty())
       << "settings that are not as in the old process, which may have got them by CONFIG SET: "

@@ -52,8 +52,8 @@ class TakeOverTaker {
   std::unique_ptr<TakeOverChannel> channel_;
   std::string error_;
   int stream_ = -1;
-  std::map<std::string, std::string> settings_;
-  std::string users_;  // a digest
+  std::map<std::string, std::string> settings_;  // digests of the values
+  std::string users_;                            // a digest
   std::vector<HandedSocket> listeners_;
   // What "synced" says.
   uint64_t offset_ = 0;
