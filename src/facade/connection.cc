@@ -686,4 +686,3 @@ size_t Connection::own_bytes() const {
 }
 
 }  // namespace dfly
-static_assert(sizeof(dfly::Connection) <= 1024);

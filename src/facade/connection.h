@@ -501,9 +501,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
-  size_t output_watch_ = SIZE_MAX;  // of the next two
-  bool is_authenticated_ = true;
-  bool watches_output_ = false;
+  size_t output_watch_ = SIZE_MAX;
   // So much input is executed before it looks whether its turn is over.
   static constexpr size_t kTurnLookBytes = 8 * 1024;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
@@ -516,14 +514,15 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t watched_bytes_ = 0;  // that are to be sent until the sink is told; kNotCounted: not known
   size_t in_flight_batches_ = 0;
   size_t in_flight_arg_bytes_ = 0;
-  size_t deferred_ = 0;   // commands that the sink has noted but not run
-  uint32_t keepers_ = 0;  // Keep
+  size_t deferred_ = 0;  // commands that the sink has noted but not run
   uint64_t executed_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
   bool keeps_replies_ = false;
   bool is_broken_ = false;
   bool has_ended_whole_ = false;
   bool is_new_ = true;  // no command of it was seen
+  bool is_authenticated_ = true;
+  bool watches_output_ = false;
   bool executing_ = false;
   bool paused_ = false;   // Execute has: its turn is over
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
@@ -539,6 +538,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool is_unread_ = false;  // HoldUnread
   bool rests_ = false;      // or is about to
   bool detaching_ = false;  // its socket is
+  uint32_t keepers_ = 0;    // Keep
   int fd_ = -1;             // when it has no socket, and
   std::unique_ptr<helio::TlsSession> tls_;
   bool close_when_sent_ = false;
