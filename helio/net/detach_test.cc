@@ -74,7 +74,7 @@ class Traveller final : public Socket::Handler {
     const size_t taken = 1 + random_.Uniform(data.size());
     if (taken == data.size()) return data;
     ++given_back_;
-    socket_->GiveBack(data.size() - taken);
+    EXPECT_TRUE(socket_->GiveBack(data.size() - taken));
     return data.substr(0, taken);
   }
 

@@ -80,12 +80,15 @@ class Socket {
   // whoever has got them there asks again with what is left of the room. From inside OnRecv and
   // OnRecvInto only.
   virtual void ReceiveInto(std::span<char> room) { (void)room; }
-  // From inside OnRecv only. Whether the handler has had the thread for so long that others should
-  // have it: then it may take the first part of `data` only, and give the rest back. That comes
-  // again, by OnRecv, when others have had their turn.
+  // From inside OnRecv only, for the next two. Whether the handler has had the thread for so long
+  // that others should have it.
   virtual bool IsTurnOver() { return false; }
-  // The last so many bytes of `data`; some are taken. REQUIRES: IsTurnOver.
-  virtual void GiveBack(size_t bytes) { (void)bytes; }
+  // Once IsTurnOver: the last so many bytes of `data`, not all of it, come again, by OnRecv, when
+  // others have had their turn. False: this kind of socket has nowhere to keep them.
+  virtual bool GiveBack(size_t bytes) {
+    (void)bytes;
+    return false;
+  }
   // A net below the kernel's reports: looks at the socket itself. True: the peer's end was there in
   // the last call already and nothing had told so; it is told now, also from inside this call.
   virtual bool Recheck() = 0;

@@ -77,7 +77,7 @@ void TlsSocket::OnRecv(std::string_view data) {
     const std::string_view piece = data.substr(0, kPieceBytes);
     Take(piece);
     data.remove_prefix(piece.size());
-    if (!data.empty() && !closing_ && inner_->IsTurnOver()) return inner_->GiveBack(data.size());
+    if (!data.empty() && !closing_ && inner_->IsTurnOver() && inner_->GiveBack(data.size())) return;
   }
 }
 

@@ -41,8 +41,8 @@ class TlsSocket final : public Socket, private Socket::Handler {
   static constexpr int kChunksMax = 16;
   // What a peer may make us answer (key updates, alerts) while it does not read.
   static constexpr size_t kUnaskedMax = 16 * 1024;
-  // So much is decrypted between two looks at the turn; a record has as much.
-  static constexpr size_t kPieceBytes = 16 * 1024;
+  // So much is decrypted between two looks at the turn; a record may have four times as much.
+  static constexpr size_t kPieceBytes = 4 * 1024;
 
   void OnRecv(std::string_view data) override;
   void OnRecvEnd(int error) override;

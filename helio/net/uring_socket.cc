@@ -104,7 +104,11 @@ void UringSocket::OnInto(size_t bytes) {
   singles_ = kSinglesMax;
   const size_t in_room = std::min(bytes, into_->parts[0].iov_len);
   handler_->OnRecvInto(in_room);
-  if (bytes > in_room && !closing_) handler_->OnRecv({into_->tail, bytes - in_room});
+  if (bytes > in_room && !closing_) {
+    in_tail_ = true;
+    handler_->OnRecv({into_->tail, bytes - in_room});
+    in_tail_ = false;
+  }
 }
 
 void UringSocket::OnCancelled() {
@@ -168,15 +172,19 @@ bool UringSocket::GiveBuffer(int result, uint32_t flags) {
   static_assert(UringProactor::kBufferSize <= UINT16_MAX, "taken_ and given_back_");
   const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
   const size_t begin = std::exchange(taken_, 0);
+  if (singles_ != 0 && begin == 0) [[unlikely]]
+    --singles_;
+  // If a part is given back no other receive may be armed before its turn.
+  const bool is_armed = std::exchange(recv_armed_, true);
   if (!closing_)
     handler_->OnRecv({uring().buffer(id) + begin, static_cast<size_t>(result) - begin});
   const uint16_t given_back = std::exchange(given_back_, 0);
   if (given_back == 0 || closing_) [[likely]] {
+    recv_armed_ = is_armed;
     uring().ReturnBuffer(id);
     return true;
   }
   taken_ = static_cast<uint16_t>(result - given_back);
-  recv_armed_ = true;  // until this one's turn
   uring().Postpone(&recv_op_, result, flags, postponed_++ > 0);
   return false;
 }
@@ -188,8 +196,6 @@ void UringSocket::TakeRecv(int result, uint32_t flags) {
     recv_into_ = false;
     if (result > 0 && !closing_) OnInto(static_cast<size_t>(result));
   } else if (result > 0) {
-    if (singles_ != 0) [[unlikely]]
-      --singles_;
     if (!GiveBuffer(result, flags)) return;
   } else if ((flags & IORING_CQE_F_BUFFER) != 0) {
     uring().ReturnBuffer(flags >> IORING_CQE_BUFFER_SHIFT);

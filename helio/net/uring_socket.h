@@ -20,7 +20,11 @@ class UringSocket final : public Socket {
   void Detach() override;
   void ReceiveInto(std::span<char> room) override;
   bool IsTurnOver() override { return !uring().IsTimeLeft(); }
-  void GiveBack(size_t bytes) override { given_back_ = static_cast<uint16_t>(bytes); }
+  bool GiveBack(size_t bytes) override {
+    if (in_tail_) return false;
+    given_back_ = static_cast<uint16_t>(bytes);
+    return true;
+  }
 
  private:
   struct Op : UringOp {
@@ -84,6 +88,7 @@ class UringSocket final : public Socket {
   uint16_t taken_ = 0;       // bytes of the first of them
   uint16_t given_back_ = 0;  // by the handler that is being called
   bool shutdown_told_ = false;
+  bool in_tail_ : 1 = false;     // the handler is called for what is not in a buffer
   bool recv_ended_ : 1 = false;  // OnRecvEnd was called
   bool peer_ended_ : 1 = false;  // its side, or all of it: a receive will come to the end
   bool broken_ : 1 = false;  // what has arrived is all there will be: it is received, wanted or not

@@ -79,26 +79,31 @@ void Connection::Start() {
 
 void Connection::StartWith(std::string_view received) {
   Start();
-  if (!received.empty()) Receive(received, false);
+  if (!received.empty()) Receive(received, Turn::kOwn);
 }
 
-void Connection::OnRecv(std::string_view data) { Receive(data, true); }
+void Connection::OnRecv(std::string_view data) { Receive(data, Turn::kSockets); }
 
-void Connection::Receive(std::string_view data, bool may_pause) {
+void Connection::Receive(std::string_view data, Turn turn) {
   ++buffers_->traffic.reads;
   buffers_->traffic.received_bytes += data.size();
   last_active_ns_ = socket_->proactor()->now_ns();
   while (!closing_ && !close_when_sent_) {
-    data.remove_prefix(TakeSome(data, may_pause));
+    data.remove_prefix(TakeSome(data, turn));
     if (data.empty()) return;
-    if (may_pause && socket_->IsTurnOver()) {
-      buffers_->traffic.received_bytes -= data.size();
-      return socket_->GiveBack(data.size());
-    }
+    if (turn == Turn::kSockets && socket_->IsTurnOver() && GiveBack(data)) return;
   }
 }
 
-size_t Connection::TakeSome(std::string_view data, bool may_pause) {
+bool Connection::GiveBack(std::string_view rest) {
+  // Else it is detached the later.
+  if (detaching_ || !socket_->GiveBack(rest.size())) return false;
+  --buffers_->traffic.reads;
+  buffers_->traffic.received_bytes -= rest.size();
+  return true;
+}
+
+size_t Connection::TakeSome(std::string_view data, Turn turn) {
   const size_t size = data.size();
   if (!parser_.room().empty()) [[unlikely]] {
     data.remove_prefix(parser_.Fill(data));
@@ -106,7 +111,8 @@ size_t Connection::TakeSome(std::string_view data, bool may_pause) {
   }
   const size_t filled = size - data.size();
   if (!input_.empty()) {
-    data = data.substr(0, std::max(kTurnLookBytes, needed()));
+    constexpr size_t kPiece = 8 * 1024;  // between two looks at the socket's turn
+    data = data.substr(0, std::max(kPiece, needed()));
     input_.Append(data);
     const size_t taken = filled + data.size();
     if (IsHeavyInput()) return taken;
@@ -116,21 +122,24 @@ size_t Connection::TakeSome(std::string_view data, bool may_pause) {
     if (CheckInput() && !parser_.room().empty()) OnLargeInput();
     return taken;
   }
-  const size_t taken = can_execute() && has_room() ? Execute(data, may_pause) : 0;
+  const size_t taken = can_execute() && has_room() ? Execute(data, turn) : 0;
+  const bool is_turn_over = std::exchange(paused_, false);
   if (closing_ || close_when_sent_) return size;
-  if (std::exchange(paused_, false)) [[unlikely]] {
+  if (is_turn_over && turn == Turn::kSockets) [[unlikely]] {
+    stalled_ = false;
     Recount();
     AdjustRecv();
     return filled + taken;
   }
   data.remove_suffix(parser_.TakenFromEnd());
   if (taken < data.size()) {
-    stalled_ = !in_command() || !can_execute() || !has_room();
+    stalled_ = is_turn_over || !in_command() || !can_execute() || !has_room();
     // What a header announces is only believed as far as it saves moving: the rest has to arrive
     // first.
     constexpr size_t kTrustedMax = 256 * 1024;
     input_.Reserve(data.size() - taken + std::min(needed(), kTrustedMax));
     input_.Append(data.substr(taken));
+    if (is_turn_over) FlushSoon();  // goes on
   }
   Recount();
   AdjustRecv();
@@ -171,7 +180,14 @@ bool Connection::CheckInput() {
   return false;
 }
 
-size_t Connection::Execute(std::string_view data, bool may_pause) {
+bool Connection::IsTurnOver(Turn turn, int64_t* end) const {
+  if (turn == Turn::kSockets) return socket_->IsTurnOver();
+  const int64_t now = helio::CycleClock::Now();
+  if (*end == 0) *end = now + helio::CycleClock::FromNanos(kTurnNanos);
+  return now >= *end;
+}
+
+size_t Connection::Execute(std::string_view data, Turn turn) {
   DCHECK(!executing_);
   executing_ = true;
   stalled_ = true;
@@ -179,10 +195,11 @@ size_t Connection::Execute(std::string_view data, bool may_pause) {
   constexpr size_t kLarge = CommandSink::kLargeCommand;
   const bool may_be_large = data.size() > kLarge;
   size_t taken = 0;
-  size_t next_look = may_pause ? kTurnLookBytes : SIZE_MAX;
+  size_t next_look = kTurnLookBytes;
+  int64_t turn_end = 0;
   while (taken < data.size() && can_execute() && has_room()) {
     if (taken >= next_look) [[unlikely]] {
-      paused_ = socket_->IsTurnOver();
+      paused_ = IsTurnOver(turn, &turn_end);
       if (paused_) break;
       next_look = taken + kTurnLookBytes;
     }
@@ -245,7 +262,7 @@ size_t Connection::Execute(std::string_view data, bool may_pause) {
     sink_->OnTakenBytes(this, data.substr(0, executed_bytes_ - executed_before));
   sink_->OnInputPause(this);
   executing_ = false;
-  if (taken == data.size() || paused_) stalled_ = false;
+  if (taken == data.size()) stalled_ = false;
   if (barrier_ && replies_.empty()) barrier_ = false;
   // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
   if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
@@ -332,10 +349,14 @@ size_t Connection::ExecuteMemcached(std::string_view data) {
 
 void Connection::ExecuteInput() {
   // A barrier may fall while its command's predecessors run, so this is a loop.
-  while (stalled_ && can_execute() && has_room()) {
-    input_.Consume(Execute(input_.view(), false));
+  bool is_turn_over = false;
+  while (stalled_ && can_execute() && has_room() && !is_turn_over) {
+    input_.Consume(Execute(input_.view(), Turn::kOwn));
     input_.Truncate(input_.size() - parser_.TakenFromEnd());
+    is_turn_over = std::exchange(paused_, false);
   }
+  if (is_turn_over) [[unlikely]]
+    FlushSoon();  // goes on
   AdjustRecv();
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
 }
@@ -452,7 +473,7 @@ void Connection::Attach(CommandSink* sink, BufferPool* buffers,
 void Connection::AdjustRecv() {
   if (closing_ || detaching_) return;
   // An incomplete command must be read on, whatever its size; its limit is the parser's.
-  const bool stops = (!can_execute() || !has_room()) && !waits();
+  const bool stops = (!can_execute() || !has_room() || stalled_) && !waits();
   const bool is_full = is_unread_ || input_.size() >= limits_->recv_bytes_max;
   const bool want = !close_when_sent_ && !recv_ended_ && !(stops && is_full);
   if (want == receiving_) return;

@@ -416,13 +416,19 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // One request; how many bytes it took.
   size_t ExecuteHttp(std::string_view data);
   size_t ExecuteMemcached(std::string_view data);
-  // Executes commands of `data` and returns how many bytes they took. `may_pause`: sets paused_ and
-  // leaves the others if the socket's turn is over.
-  size_t Execute(std::string_view data, bool may_pause);
-  // What has arrived. `may_pause`: by OnRecv, so some may be given back.
-  void Receive(std::string_view data, bool may_pause);
+  // Whose time commands take: that of the socket, which takes back what is left of it when its turn
+  // is over; or the connection's own, which then goes on in the next iteration.
+  enum class Turn : uint8_t { kSockets, kOwn };
+  bool IsTurnOver(Turn turn, int64_t* end) const;
+  // Executes commands of `data` and returns how many bytes they took. Sets paused_ and leaves the
+  // others if the turn is over.
+  size_t Execute(std::string_view data, Turn turn);
+  // What has arrived.
+  void Receive(std::string_view data, Turn turn);
+  // False: the socket does not take it.
+  bool GiveBack(std::string_view rest);
   // Takes some of it, or all, and returns how many bytes.
-  size_t TakeSome(std::string_view data, bool may_pause);
+  size_t TakeSome(std::string_view data, Turn turn);
   // The command is large.
   CommandSink::Outcome GiveLarge();
   // A large argument is being received: says where its next bytes go. False: it was closed.
@@ -502,8 +508,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
   size_t output_watch_ = SIZE_MAX;
-  // So much input is executed before it looks whether its turn is over.
-  static constexpr size_t kTurnLookBytes = 8 * 1024;
+  // So much input is executed before it looks whether its turn is over, some 30 commands.
+  static constexpr size_t kTurnLookBytes = 1024;
+  static constexpr uint64_t kTurnNanos = 250'000;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
   // reply_bytes_max and one reply for each.

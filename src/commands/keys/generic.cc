@@ -268,11 +268,11 @@ void Scan(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!cursor) return reply.Error(kErrInvalidCursor);
   const auto options = ParseKeyScanOptions(args.from(2), reply);
   if (!options) return;
-  std::vector<std::string> keys;
+  MemberList keys;
   const KeyScan scan = {
       .cursor = *cursor, .count = options->count, .buckets = BucketsFor(options->count)};
   const uint64_t next = WalkKeys(cx, scan, [&](std::string_view key, const CompactValue& value) {
-    if (options->filter.Accepts(key, value)) keys.emplace_back(key);
+    if (options->filter.Accepts(key, value)) keys.Add(key);
     return true;
   });
   ReplyWithKeys(std::to_string(next), keys, reply);

@@ -78,12 +78,11 @@ uint64_t WalkKeys(CoordinatorContext& cx, const KeyScan& scan,
   return shard >= cx.shards().size() ? 0 : (shard << 32) | position;
 }
 
-void ReplyWithKeys(std::string_view cursor, const std::vector<std::string>& keys,
-                   ReplySink& reply) {
+void ReplyWithKeys(std::string_view cursor, const MemberList& keys, ReplySink& reply) {
   reply.Array(2);
   reply.Bulk(cursor);
   reply.Array(keys.size());
-  for (const std::string& key : keys) reply.Bulk(key);
+  ReplyWithMembers(keys, reply);
 }
 
 }  // namespace dfly

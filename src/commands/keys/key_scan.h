@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "commands/table/long_reads.h"
 #include "engine/hops/coordinator.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/reply_sink.h"
@@ -52,7 +51,7 @@ uint64_t BucketsFor(uint64_t count);
 uint64_t WalkKeys(CoordinatorContext& cx, const KeyScan& scan,
                   absl::FunctionRef<bool(std::string_view, const CompactValue&)> look);
 
-// The reply of such a call.
-void ReplyWithKeys(std::string_view cursor, const std::vector<std::string>& keys, ReplySink& reply);
+// The reply of such a call. Suspends if there are many.
+void ReplyWithKeys(std::string_view cursor, const MemberList& keys, ReplySink& reply);
 
 }  // namespace dfly

@@ -109,7 +109,7 @@ bool ScansMany(Args args) {
   return options && options->count >= kLargeMembers;
 }
 
-// Command::across. Suspends.
+// Command::across, also if ScansMany is false, as tests call it. Suspends.
 template <typename Walk>
 void ScanMembersInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<uint64_t> cursor = ParseCursor(args[2]);

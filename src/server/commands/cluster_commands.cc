@@ -173,11 +173,10 @@ void GetKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!number || !count) return reply.Error(kErrNotInteger);
   const auto slot = SlotFrom(*number);
   if (!slot || *count < 0) return reply.Error(kErrSlotOrCount);
-  std::vector<std::string> keys;
-  WalkSlot(cx, *slot, static_cast<uint64_t>(*count),
-           [&](std::string_view key) { keys.emplace_back(key); });
+  MemberList keys;
+  WalkSlot(cx, *slot, static_cast<uint64_t>(*count), [&](std::string_view key) { keys.Add(key); });
   reply.Array(keys.size());
-  for (const std::string& key : keys) reply.Bulk(key);
+  ReplyWithMembers(keys, reply);
 }
 
 // --- CLUSTERSCAN ---
@@ -246,11 +245,11 @@ void ClusterScan(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   if (!IsEmulated(server)) return reply.Error(kErrDisabled);
   const bool is_begin = args[1] == "0";
-  const auto cursor = is_begin ? ClusterCursor{} : ParseClusterCursor(args[1], server);
-  if (!cursor) return reply.Error("ERR Invalid cursor");
   const auto options = ParseClusterScanOptions(args.from(2), reply);
   if (!options) return;
-  std::vector<std::string> keys;
+  const auto cursor = is_begin ? ClusterCursor{} : ParseClusterCursor(args[1], server);
+  if (!cursor) return reply.Error("ERR Invalid cursor");
+  MemberList keys;
   if (is_begin) {
     const std::string tag = ClusterTagOf(options->slot.value_or(0));
     return ReplyWithKeys(fmt::format("0-{{{}}}-0", tag), keys, reply);
@@ -270,7 +269,7 @@ void ClusterScan(CoordinatorContext& cx, Args args, ReplySink& reply) {
       const uint16_t slot = ClusterSlotOf(key);
       if (slot < cursor->slot || slot > end) return false;
     }
-    if (options->keys.filter.Accepts(key, value)) keys.emplace_back(key);
+    if (options->keys.filter.Accepts(key, value)) keys.Add(key);
     return true;
   });
   const std::string position = fmt::format("{}-{}-{}", FingerprintOf(server), cursor->tag, next);
