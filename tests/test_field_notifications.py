@@ -112,7 +112,9 @@ def test_which_fields_commands_have_changed(server, r):
 @pytest.mark.parametrize("letters, prefixes", [
     ("hS", ["subkeyspace"]), ("hT", ["subkeyevent"]), ("AI", ["subkeyspaceitem"]),
     ("hV", ["subkeyspaceevent"]), ("hK", ["keyspace"]), ("hKE", ["keyspace", "keyevent"]),
-    ("KhS", ["keyspace", "subkeyspace"]), ("hTE", ["keyevent", "subkeyevent"]), ("STIV", []),
+    ("KhS", ["keyspace", "subkeyspace"]), ("hTE", ["keyevent", "subkeyevent"]),
+    ("S", ["subkeyspace"]), ("KEV", ["subkeyspaceevent"]),
+    ("STIV", ["subkeyspace", "subkeyevent", "subkeyspaceitem", "subkeyspaceevent"]), ("nSTIV", []),
     ("gSTIV", []), ("h", []), ("A", []), ("KEgS", [])])
 def test_each_letter_is_for_itself(server, r, letters, prefixes):
     with heard(server, r, letters) as messages:
@@ -214,3 +216,24 @@ def test_large_hashes(server, r):
 
         wait_until(all_expired, what="the end of the fields")
         assert sorted(told) == [f"9:{name}" for name in names[1::2]]
+
+
+@pytest.mark.parametrize("rest", [0, 1], ids=["all go", "one stays"])
+def test_a_large_hash_expires_in_portions(server, r, rest):
+    with heard(server, r, "T") as messages:
+        names = [f"field{i:04}" for i in range(3000)]
+        r.call("HSET", KEY, *(word for name in names for word in (name, "v")))
+        waited_for(messages, 1)
+        r.call("HPEXPIRE", KEY, 1, "FIELDS", len(names) - rest, *names[rest:])
+        told = []
+
+        def all_expired():
+            for channel, text in messages():
+                if channel == "__subkeyevent@0__:hexpired":
+                    told.append(text.split("|", 1)[1].split(","))
+            return sum(map(len, told)) >= len(names) - rest
+
+        wait_until(all_expired, what="the end of the fields")
+        assert sorted(sum(told, [])) == [f"9:{name}" for name in names[rest:]]
+        assert max(map(len, told)) <= 256
+        assert r.do("HLEN {t}h") == rest

@@ -128,6 +128,25 @@ TEST_P(StreamBudgetTest, WhatIsClaimedCountsToo) {
   EXPECT_EQ(Run("xpending b g"), R"([:5, "1-0", "5-0", [["two", "5"]]])");
 }
 
+TEST_P(StreamBudgetTest, LooksNoFurtherThanItClaims) {
+  Run("xreadgroup group g one streams a >");
+  Run("xdel a 1-0 5-0");
+  now_ms_ += 100;
+  // What has gone from the stream is acknowledged when it is met.
+  EXPECT_EQ(Counts("xreadgroup group g two maxsize 1 claim 100 streams a >"), "a:1");
+  EXPECT_EQ(Run("xpending a g"), R"([:4, "2-0", "5-0", [["one", "3"], ["two", "1"]]])");
+}
+
+TEST_P(StreamBudgetTest, KeysWithoutEntriesCountToo) {
+  Run("xreadgroup group g one count 3 streams a b c > > >");
+  EXPECT_EQ(Counts("xreadgroup group g one maxsize 76 streams c a b 3 2 3"), "c:0 a:1 b:0");
+  EXPECT_EQ(Counts("xreadgroup group g one maxsize 75 streams c a b 3 2 3"), "c:0 a:1");
+  EXPECT_EQ(Counts("xreadgroup group g one maxsize 30 streams a b c 3 3 3"), "a:0 b:0");
+  // Always an entry, if there is one.
+  EXPECT_EQ(Counts("xreadgroup group g one maxsize 1 streams a b c 3 3 0"), "a:0 c:1");
+  EXPECT_EQ(Counts("xreadgroup group g one maxsize 1 streams a b c 3 3 3"), "a:0");
+}
+
 TEST_P(StreamBudgetTest, WrongLimitsAreRefused) {
   for (const std::string name : {"MAXCOUNT", "MAXSIZE"}) {
     for (const std::string value : {"0", "-1", "x", "9223372036854775808", "1.5"}) {

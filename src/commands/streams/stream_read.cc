@@ -203,7 +203,6 @@ class Budget {
   explicit Budget(const ReadCall& call) : entries_(call.most_entries), bytes_(call.most_bytes) {}
 
   bool is_spent() const { return entries_ == 0; }
-  uint64_t entries() const { return entries_; }
   void BeginKey(std::string_view key) {
     if (counts_bytes()) header_bytes_ = HeaderBytes(key);
   }
@@ -220,7 +219,19 @@ class Budget {
       bytes_ -= std::min<uint64_t>(bytes, bytes_);
     }
     is_new_ = false;
+    has_key_ = true;
     --entries_;
+    return true;
+  }
+  // For a key that has no entries to give, but is replied. False: it does not fit.
+  bool TakeEmptyKey() {
+    const size_t bytes = std::exchange(header_bytes_, 0);
+    if (bytes > bytes_ && has_key_) {
+      if (!is_new_) entries_ = 0;
+      return false;
+    }
+    bytes_ -= std::min<uint64_t>(bytes, bytes_);
+    has_key_ = true;
     return true;
   }
 
@@ -230,7 +241,8 @@ class Budget {
   uint64_t entries_;
   uint64_t bytes_;
   size_t header_bytes_ = 0;  // of a key that has got none yet
-  bool is_new_ = true;
+  bool is_new_ = true;       // no entry was taken
+  bool has_key_ = false;     // something is replied
 };
 
 // --- One key ---
@@ -290,7 +302,7 @@ bool HasEntryBehind(const StreamValue& stream, StreamId after) {
   return last && *last > after;
 }
 
-// What a consumer has got before and not acknowledged. None: there is some, and the call gets none.
+// What a consumer has got before and not acknowledged. None: the call gets nothing of this key.
 std::optional<std::vector<StreamId>> HistoryOf(const StreamValue& stream,
                                                const StreamConsumer& consumer, StreamId after,
                                                uint64_t count, Budget* budget) {
@@ -311,6 +323,7 @@ std::optional<std::vector<StreamId>> HistoryOf(const StreamValue& stream,
     ids.push_back(*it);
     if (ids.size() == count) break;
   }
+  if (ids.empty() && !budget->TakeEmptyKey()) return std::nullopt;
   return ids;
 }
 
@@ -342,20 +355,33 @@ struct Claimed {
   uint64_t deliveries;
 };
 
-// What CLAIM gives, the longest idle first. What has gone from the stream comes to `gone`.
-std::vector<Claimed> FindClaimable(const StreamValue& stream, StreamGroup& group, uint64_t count,
-                                   int64_t idle_ms, int64_t now_ms, std::vector<StreamId>* gone) {
+// As much as the call gets of what CLAIM gives, the longest idle first. What has gone from the
+// stream comes to `gone`.
+std::vector<Claimed> FindClaimable(const StreamValue& stream, StreamGroup& group,
+                                   const ReadCall& call, int64_t now_ms, Budget* budget,
+                                   std::vector<StreamId>* gone) {
   std::vector<Claimed> claimed;
   for (const StreamGroup::Delivery& delivery : group.OrderByTime()) {
-    if (delivery.ms > now_ms - idle_ms) break;
+    if (delivery.ms > now_ms - *call.claim_idle_ms) break;
     if (!stream.entries().Has(delivery.id)) {
       gone->push_back(delivery.id);
       continue;
     }
     const StreamPending& pending = *group.FindPending(delivery.id);
-    claimed.push_back(
-        {delivery.id, std::max<int64_t>(now_ms - pending.shown_ms(), 0), pending.deliveries});
-    if (claimed.size() == count) break;
+    const Claimed one = {delivery.id, std::max<int64_t>(now_ms - pending.shown_ms(), 0),
+                         pending.deliveries};
+    const auto bytes = [&] {
+      size_t found =
+          IntegerBytes(static_cast<uint64_t>(one.idle_ms)) + IntegerBytes(one.deliveries);
+      stream.entries().ForEach(one.id, one.id, [&found](const StreamEntry& entry) {
+        found += EntryBytes(entry);
+        return false;
+      });
+      return found;
+    };
+    if (!budget->Take(bytes)) break;
+    claimed.push_back(one);
+    if (claimed.size() == call.count) break;
   }
   return claimed;
 }
@@ -412,22 +438,6 @@ std::vector<StreamEntry> EntriesBehind(const StreamEntries& entries, StreamId af
   return found;
 }
 
-// Takes off what the call does not get.
-void KeepAffordable(const StreamEntries& entries, std::vector<Claimed>* claimed, Budget* budget) {
-  const auto bytes_of = [&entries](const Claimed& one) {
-    size_t bytes = IntegerBytes(static_cast<uint64_t>(one.idle_ms)) + IntegerBytes(one.deliveries);
-    entries.ForEach(one.id, one.id, [&bytes](const StreamEntry& entry) {
-      bytes += EntryBytes(entry);
-      return false;
-    });
-    return bytes;
-  };
-  const auto end = std::find_if(claimed->begin(), claimed->end(), [&](const Claimed& one) {
-    return !budget->Take([&] { return bytes_of(one); });
-  });
-  claimed->erase(end, claimed->end());
-}
-
 // Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
 template <typename Header>
 bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
@@ -440,10 +450,7 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   std::vector<Claimed> claimed;
   std::vector<StreamId> gone;
   if (call.claim_idle_ms && after == kNewOnes) {
-    const uint64_t most =
-        call.count == 0 ? budget->entries() : std::min(call.count, budget->entries());
-    claimed = FindClaimable(stream, *group, most, *call.claim_idle_ms, cx.noted_ms(), &gone);
-    KeepAffordable(stream.entries(), &claimed, budget);
+    claimed = FindClaimable(stream, *group, call, cx.noted_ms(), budget, &gone);
   }
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
   consumer->seen_ms = cx.noted_ms();
@@ -612,8 +619,8 @@ bool ReadHere(ShardContext& cx, const ReadCall& call, std::vector<StreamId>* aft
   return GiveAll(call, kept, reply);
 }
 
-// See BlockingForm::try_across: one hop to look for errors, and one to read. With a budget one for
-// each key that is in another shard than the one before it.
+// See BlockingForm::try_across: one hop to look for errors, and one to read. With a budget it reads
+// in a hop for each run of keys of one shard, as what a key gets depends on those before it.
 bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
                 std::vector<StreamId>* after, ReplySink& reply) {
   const size_t count = call.keys.size();

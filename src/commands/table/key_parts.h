@@ -94,12 +94,18 @@ class KeyParts {
   }
   // function(ShardContext&) on the shard of the target.
   template <typename Function>
-  void HopToTarget(Function function) {
-    tx_.HopAndConclude({&*target_, 1}, [&](ShardTurn& turn) {
+  void HopToTarget(Function function, More more = More::kNo) {
+    const auto work = [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       function(cx);
-    });
+    };
+    const std::span<const ShardId> on(&*target_, 1);
+    more == More::kNo ? tx_.HopAndConclude(on, work) : tx_.HopOn(on, work);
   }
+
+  // See Transaction. Between hops.
+  bool records() const { return tx_.records(); }
+  void TellAll(std::span<const std::string_view> words) { tx_.TellAll(cx_.db_index(), words); }
 
  private:
   ShardId Lock(std::string_view key, LockMode mode) {

@@ -2,9 +2,12 @@
 // The effects of commands that are not their own, word by word. That those of all commands are
 // right is what every test of this folder checks at its end (commands/testing/replica_check.h).
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -162,6 +165,25 @@ TEST_P(CommandEffectsTest, OfSortedSets) {
             "0 DEL d; 0 ZADD d 2.5 b");
   EXPECT_EQ(EffectsOf("zinterstore d 2 w none aggregate count"), "0 DEL d");
   EXPECT_EQ(EffectsOf("zunionstore d 1 w aggregate sum"), "0 zunionstore d 1 w aggregate sum");
+}
+
+TEST_P(CommandEffectsTest, ALargeResultIsToldInPortions) {
+  constexpr size_t kMembers = 5000;
+  std::string line = "zadd large";
+  for (size_t i = 0; i < kMembers; ++i) line += " 7 m" + std::to_string(i);
+  Run(line);
+  const std::string effects = EffectsOf("zunionstore d 2 large none aggregate count");
+  const std::vector<std::string> commands = absl::StrSplit(effects, "; ");
+  EXPECT_EQ(commands.front(), "0 DEL d");
+  size_t members = 0;
+  for (const std::string& command : std::span(commands).subspan(1)) {
+    EXPECT_THAT(command, testing::StartsWith("0 ZADD d 1 m"));
+    const auto words = static_cast<size_t>(std::count(command.begin(), command.end(), ' '));
+    EXPECT_LE(words, 2 + 2 * 1024u);
+    members += (words - 2) / 2;
+  }
+  EXPECT_EQ(members, kMembers);
+  EXPECT_EQ(Run("zcard d"), ":" + std::to_string(kMembers));
 }
 
 TEST_P(CommandEffectsTest, OfStreams) {

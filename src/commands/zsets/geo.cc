@@ -448,7 +448,9 @@ void Store(ShardContext& cx, const SearchForm& form, const Query& query, const F
   StoreZset(cx, *query.target, stored,
             form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore, stored.size());
   // Other servers reckon distances otherwise, and choose others with ANY.
-  if (cx.wants_effects()) ToldZset(*query.target, stored).Tell(cx);
+  if (cx.wants_effects()) {
+    TellZset(*query.target, stored, [&cx](auto words) { cx.TellAll(words); });
+  }
 }
 
 template <const SearchForm& kForm>

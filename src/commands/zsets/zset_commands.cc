@@ -74,21 +74,26 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
   cx.Put(key, std::move(detached), event, changes);
 }
 
-ToldZset::ToldZset(std::string_view key, const ScoredMembers& stored, helio::LongWork* work) {
-  words_ = {"ZADD", key};
-  scores_.reserve(stored.size());
-  words_.reserve(2 + 2 * stored.size());
-  for (size_t i = 0; i < stored.size(); ++i) {
-    char text[kDoubleTextMax];
-    words_.emplace_back(scores_.emplace_back(FormatDouble(stored.scores[i], text)));
-    words_.push_back(stored.members[i]);
-    if (work != nullptr) work->Step();
+void TellZset(std::string_view key, const ScoredMembers& stored,
+              absl::FunctionRef<void(std::span<const std::string_view>)> tell,
+              helio::LongWork* work) {
+  const std::string_view deletion[] = {"DEL", key};
+  tell(deletion);
+  std::vector<std::string> scores;
+  scores.reserve(std::min(stored.size(), kToldMembers));
+  std::vector<std::string_view> words;
+  for (size_t i = 0; i < stored.size();) {
+    const size_t end = std::min(stored.size(), i + kToldMembers);
+    scores.clear();
+    words = {"ZADD", key};
+    for (; i < end; ++i) {
+      char text[kDoubleTextMax];
+      words.emplace_back(scores.emplace_back(FormatDouble(stored.scores[i], text)));
+      words.push_back(stored.members[i]);
+      if (work != nullptr) work->Step();
+    }
+    tell(words);
   }
-}
-
-void ToldZset::Tell(ShardContext& cx) const {
-  cx.Tell("DEL", words_[1]);
-  if (!scores_.empty()) cx.TellAll(words_);
 }
 
 }  // namespace dfly

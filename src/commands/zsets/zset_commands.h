@@ -2,6 +2,8 @@
 // What the files of the sorted set family share, geo included.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -71,18 +73,12 @@ CompactValue MakeZset(const ScoredMembers& found, const PackedLimit& limit,
 void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
                uint64_t changes = 1, std::optional<CompactValue> made = {});
 
-// Tells other servers what StoreZset has made, instead of how: DEL, and ZADD if there is something.
-class ToldZset {
- public:
-  // Both live as long as this. `work`: null in a brief.
-  ToldZset(std::string_view key, const ScoredMembers& stored, helio::LongWork* work = nullptr);
-  // REQUIRES: wants_effects.
-  void Tell(ShardContext& cx) const;
-
- private:
-  std::vector<std::string> scores_;
-  std::vector<std::string_view> words_;  // of ZADD
-};
+// Tells other servers what StoreZset has made, instead of how: DEL, and ZADDs of so many members.
+// tell(words) for each of them. `work`: null in a brief.
+constexpr size_t kToldMembers = 1024;
+void TellZset(std::string_view key, const ScoredMembers& stored,
+              absl::FunctionRef<void(std::span<const std::string_view>)> tell,
+              helio::LongWork* work = nullptr);
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

@@ -374,17 +374,16 @@ class AcrossShards {
 
   void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
     std::optional<CompactValue> made;
-    std::optional<ToldZset> told;
     if (found.size() > kLargeMembers) {
       made = MakeZset(found, parts_.items()[0].part.limit, &work_);
-      if (TellsResult(options_)) told.emplace(key, found, &work_);
     }
-    parts_.HopToTarget([&](ShardContext& cx) {
-      StoreZset(cx, key, found, event, 1, std::move(made));
-      if (!TellsResult(options_) || !cx.wants_effects()) return;
-      if (!told) told.emplace(key, found);
-      told->Tell(cx);
-    });
+    const bool tells = TellsResult(options_) && parts_.records();
+    parts_.HopToTarget(
+        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); },
+        tells ? Parts::More::kYes : Parts::More::kNo);
+    if (!tells) return;
+    TellZset(
+        key, found, [this](auto words) { parts_.TellAll(words); }, &work_);
   }
 
  private:
@@ -590,7 +589,9 @@ void Run(ShardContext& cx, Args args, ReplySink& reply) {
   const ScoredMembers found = Compute(*inputs, kOperation, *options);
   if (kForm == Form::kShow) return ReplyWith(found, options->with_scores, reply);
   StoreZset(cx, args.key(), found, StoreEvent(kOperation));
-  if (TellsResult(*options) && cx.wants_effects()) ToldZset(args.key(), found).Tell(cx);
+  if (TellsResult(*options) && cx.wants_effects()) {
+    TellZset(args.key(), found, [&cx](auto words) { cx.TellAll(words); });
+  }
   reply.Integer(static_cast<int64_t>(found.size()));
 }
 

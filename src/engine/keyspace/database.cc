@@ -62,7 +62,7 @@ bool Database::StartClocks(int64_t now_ms, size_t budget) {
   return starts_clocks_;
 }
 
-bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
+bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms, size_t told_at_once) {
   Table::Iterator it = table_.Find(probe);
   if (!it || !IsDue(*it, probe, now_ms)) return false;
   const std::optional<int64_t> deadline_ms = Deadline(*it, probe);
@@ -74,9 +74,13 @@ bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
                            .event = KeyEvent::kExpired});
   } else {
     const KeyEvent event = MembersExpired(it->value.type());
-    listener_->OnMembersExpired(it->value.MembersWithDeadlines());  // all of them are due
+    const size_t members = it->value.MembersWithDeadlines();  // all of them are due
     std::vector<std::string> fields;
-    if (event == KeyEvent::kHExpired && listener_->WantsFields()) fields = AllFields(it->value);
+    if (event == KeyEvent::kHExpired && listener_->WantsFields()) {
+      if (members > told_at_once) return false;
+      fields = AllFields(it->value);
+    }
+    listener_->OnMembersExpired(members);
     Remove(it, probe);
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
@@ -177,7 +181,7 @@ void Database::SetMemberDeadline(Table::Slot& slot, int64_t next_ms) {
 
 // The one function that erases due members of a key that has others; without others it is due.
 size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most) {
-  if (ExpireIfDue(probe, now_ms)) return 1;
+  if (ExpireIfDue(probe, now_ms, most)) return 1;
   Table::Iterator it = table_.Find(probe);
   if (!it) return 0;
   // For commands they are gone already; so that nothing is copied it is done when it is saved.
@@ -197,22 +201,20 @@ void Database::EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_
 size_t Database::EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms,
                                  size_t most) {
   const size_t bytes_before = it->value.HeapBytes();
+  const bool tells_fields = it->value.type() == ValueType::kHash && listener_->WantsFields();
+  const bool wants_names = tells_fields || listener_->WantsMembers();
   std::vector<std::string> names;
-  const size_t erased =
-      it->value.EraseDueMembers(now_ms, most, listener_->WantsMembers() ? &names : nullptr);
+  const size_t erased = it->value.EraseDueMembers(now_ms, most, wants_names ? &names : nullptr);
   AccountValue(bytes_before, it->value.HeapBytes());
   SyncMembers(*it);
   if (erased != 0) {
-    const KeyEvent event = MembersExpired(it->value.type());
     listener_->OnMembersExpired(erased);
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
                            .kind = MutationKind::kMembersExpired,
-                           .event = event,
+                           .event = MembersExpired(it->value.type()),
                            .members = names});
-    if (event == KeyEvent::kHExpired && listener_->WantsFields()) {
-      listener_->OnFieldsExpired(index_, probe.key(), names);
-    }
+    if (tells_fields) listener_->OnFieldsExpired(index_, probe.key(), names);
   }
   return erased;
 }

@@ -40,7 +40,7 @@ class ChangeListener {
   virtual void OnFieldsExpired(int db_index, std::string_view key,
                                std::span<const std::string> fields) = 0;
   virtual bool WantsFields() const = 0;
-  // Somebody has to know their names.
+  // OnMutation has to know the names of members.
   virtual bool WantsMembers() const = 0;
 
  protected:
@@ -136,8 +136,9 @@ class Database {
     return slot.key.has_flag(CompactKey::kTimed) && IsTimedDue(slot, probe, now_ms);
   }
   // The one function that expires a key: removes it if it is due and tells the listener. `key` must
-  // not be the table's own memory.
-  bool ExpireIfDue(const KeyProbe& probe, int64_t now_ms);
+  // not be the table's own memory. A hash of which the listener wants more fields than
+  // `told_at_once` stays: look-ups do not find it, and ExpireStep erases it in portions.
+  bool ExpireIfDue(const KeyProbe& probe, int64_t now_ms, size_t told_at_once = SIZE_MAX);
   // Erases the due members of a key that has others, which look-ups only hide.
   void EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms);
 

@@ -151,8 +151,10 @@ class KeyEventClasses {
   bool is_on() const {
     return (has(kKeyspace | kKeyevent) && has(kAll | kNew | kMiss)) || tells_fields();
   }
+  // Only hashes have fields, so these letters alone mean hashes.
   bool tells_fields() const {
-    return has(kSubkeyspace | kSubkeyevent | kSubkeyspaceItem | kSubkeyspaceEvent) && has(kHash);
+    return has(kSubkeyspace | kSubkeyevent | kSubkeyspaceItem | kSubkeyspaceEvent) &&
+           (has(kHash) || !has(kAll | kNew | kMiss));
   }
 
  private:
@@ -164,9 +166,11 @@ class KeyEventListener {
  public:
   // Called in the middle of a command, behind the change: must not change keys, nor suspend.
   virtual void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) = 0;
-  // Behind it: it was about these fields of a hash.
+  // Behind it: it was about these fields of a hash. REQUIRES: HearsFields.
   virtual void OnFieldEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event,
                             std::span<const std::string_view> fields) = 0;
+  // False: it does nothing with fields of hashes of that shard now, so nobody need copy them.
+  virtual bool HearsFields(uint32_t shard) const = 0;
 
  protected:
   ~KeyEventListener() = default;

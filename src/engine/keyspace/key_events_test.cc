@@ -32,6 +32,10 @@ TEST(KeyEventsTest, IsOnOnlyIfSomethingIsPublishedSomewhere) {
     EXPECT_FALSE(KeyEventClasses::Parse(letters + "gx$")->is_on());  // only hashes have fields
     EXPECT_TRUE(KeyEventClasses::Parse(letters + "h")->tells_fields());
     EXPECT_TRUE(KeyEventClasses::Parse("A" + letters)->is_on());
+    EXPECT_TRUE(KeyEventClasses::Parse(letters)->tells_fields());
+    EXPECT_TRUE(KeyEventClasses::Parse(letters + "KE")->tells_fields());
+    EXPECT_FALSE(KeyEventClasses::Parse(letters + "n")->tells_fields());
+    EXPECT_FALSE(KeyEventClasses::Parse(letters)->has(ClassOf(KeyEvent::kHSet)));
   }
   EXPECT_FALSE(KeyEventClasses::Parse("AKE")->tells_fields());
 }

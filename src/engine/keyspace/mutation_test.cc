@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,12 +45,15 @@ class Recorder final : public MutationListener, public KeyEventListener {
     for (std::string_view field : fields) text += " " + std::string(field);
     events_.push_back(text);
   }
+  bool HearsFields(uint32_t) const override { return hears_fields_; }
+  void set_hears_fields(bool hears) { hears_fields_ = hears; }
   std::vector<std::string> Seen() { return std::exchange(seen_, {}); }
   std::vector<std::string> Events() { return std::exchange(events_, {}); }
 
  private:
   std::vector<std::string> seen_;
   std::vector<std::string> events_;
+  bool hears_fields_ = true;
 };
 
 class MutationTest : public testing::Test {
@@ -121,6 +125,61 @@ TEST_F(MutationTest, WhatGoesByItselfHasItsOwnKind) {
                                                     "emptied 0 h del"));
   EXPECT_EQ(shard_.stats().expired_keys, 1u);
   EXPECT_EQ(shard_.stats().changes, changes + 2);
+}
+
+TEST_F(MutationTest, ManyFieldsThatExpireAreToldInPortions) {
+  constexpr size_t kFields = 1000;
+  constexpr size_t kPortion = 300;
+  shard_.set_mutation_listener(nullptr);
+  shard_.set_key_events(&recorder_, true);
+  const auto make = [&] {
+    auto value = cx_.FindOrCreate("h", ValueType::kHash);
+    HashValue::Create(&*value);
+    HashValue hash(&*value);
+    for (size_t i = 0; i < kFields; ++i) {
+      hash.Set(std::to_string(i), "v", shard_.hash_limit());
+      hash.SetDeadline(std::to_string(i), now_ms_ + 10);
+    }
+    cx_.Changed("h", KeyEvent::kHExpire);
+    Wait(1000);
+    recorder_.Events();
+  };
+  make();
+  EXPECT_FALSE(cx_.Peek("h"));  // a command that meets it does not wait for all of them
+  cx_.Finish();
+  EXPECT_THAT(recorder_.Events(), ElementsAre());
+  size_t fields = 0;
+  std::vector<std::string> events;
+  while (shard_.ExpireStep(now_ms_, kPortion).is_more_due) {
+    cx_.Begin(0, now_ms_);
+    EXPECT_FALSE(cx_.Peek("h"));
+    cx_.Finish();
+  }
+  for (std::string& event : recorder_.Events()) {
+    if (!event.starts_with("hexpired h: ")) {
+      events.push_back(std::move(event));
+      continue;
+    }
+    const auto told = static_cast<size_t>(std::count(event.begin(), event.end(), ' ')) - 1;
+    EXPECT_LE(told, kPortion);
+    fields += told;
+  }
+  EXPECT_EQ(fields, kFields);
+  EXPECT_THAT(events, ElementsAre("hexpired h", "hexpired h", "hexpired h", "hexpired h", "del h"));
+  EXPECT_EQ(shard_.stats().expired_members, kFields);
+
+  // Its name is used again at once.
+  make();
+  cx_.SetString("h", "v");
+  EXPECT_THAT(recorder_.Events(), ElementsAre("hexpired h", testing::StartsWith("hexpired h: "),
+                                              "del h", "new h", "set h"));
+  // Nobody listens: it goes as a whole.
+  recorder_.set_hears_fields(false);
+  cx_.Delete("h");
+  make();
+  EXPECT_FALSE(cx_.Peek("h"));
+  cx_.Finish();
+  EXPECT_THAT(recorder_.Events(), ElementsAre("hexpired h", "del h"));
 }
 
 TEST_F(MutationTest, WholeDatabasesAreTold) {

@@ -157,7 +157,7 @@ class Shard final : private ChangeListener {
     key_events_ = listener;
     tells_fields_ = tells_fields;
   }
-  bool tells_fields() const { return tells_fields_; }
+  bool tells_fields() const { return tells_fields_ && key_events_->HearsFields(id_); }
   // REQUIRES: tells_fields(); there are some.
   void NotifyFields(int db_index, std::string_view key, KeyEvent event,
                     std::span<const std::string_view> fields) {
@@ -256,8 +256,8 @@ class Shard final : private ChangeListener {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
   void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
-  bool WantsMembers() const override { return mutation_listener_ != nullptr || tells_fields_; }
-  bool WantsFields() const override { return tells_fields_; }
+  bool WantsMembers() const override { return mutation_listener_ != nullptr; }
+  bool WantsFields() const override { return tells_fields(); }
   void OnFieldsExpired(int db_index, std::string_view key,
                        std::span<const std::string> fields) override;
   void Tell(const Mutation& mutation) {

@@ -7,9 +7,10 @@ namespace dfly {
 
 // --------------------------------------------------------------------------- a command's life
 
-void ShardContext::RemoveDueKeys() {
+void ShardContext::RemoveDueKeys(size_t told_at_once) {
   for (const std::string& key : due_) {
-    if (database_ != nullptr) database_->ExpireIfDue(KeyProbe(key, HashKey(key)), due_ms_);
+    if (database_ == nullptr) break;
+    database_->ExpireIfDue(KeyProbe(key, HashKey(key)), due_ms_, told_at_once);
   }
   due_.clear();
 }
@@ -171,7 +172,7 @@ auto ShardContext::FindMutable(std::string_view key, ValueType type) -> WriteHan
 
 auto ShardContext::Insert(const KeyProbe& probe) -> Iterator {
   // What is found now is due, and Find has noted it: it goes before its name is used again.
-  if (!due_.empty()) RemoveDueKeys();
+  if (!due_.empty()) RemoveDueKeys(SIZE_MAX);
   const Iterator it = database().Insert(probe);
   shard_.NotifyKeyEvent(db_index_, probe.key(), KeyEvent::kNew);
   return it;

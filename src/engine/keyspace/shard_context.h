@@ -306,6 +306,7 @@ class ShardContext {
     size_t fetched = SIZE_MAX;              // so many are in the cache, or on their way
   };
   static constexpr size_t kFetchedAhead = 16;
+  static constexpr size_t kFieldsToldAtOnce = 256;  // by a command that meets a due hash
 
   uint64_t ExpectedHashOf(std::string_view key) const;
   void FetchExpected() const;  // the next kFetchedAhead
@@ -366,11 +367,11 @@ class ShardContext {
     }
     ++epoch_;
   }
-  void RemoveDueKeys();
-  // The same, but on a replica they stay.
+  void RemoveDueKeys(size_t told_at_once);  // as Database::ExpireIfDue
+  // The same, but on a replica they stay, and a large hash that is told waits for ExpireStep.
   void EndDueKeys() {
     if (shard_.keeps_due()) return due_.clear();
-    RemoveDueKeys();
+    RemoveDueKeys(kFieldsToldAtOnce);
   }
   void Report(std::string_view key, MutationKind kind, KeyEvent event, uint64_t changes = 1,
               Telling telling = Telling::kNow) {

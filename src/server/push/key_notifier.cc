@@ -39,9 +39,10 @@ void KeyNotifier::OnKeyEvent(uint32_t shard, int db_index, std::string_view key,
 void KeyNotifier::OnFieldEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event,
                                std::span<const std::string_view> fields) {
   using Classes = KeyEventClasses;
-  if (pubsub_.IsUnheard(shard)) return;
+  constexpr uint32_t kWithList =
+      Classes::kSubkeyspace | Classes::kSubkeyevent | Classes::kSubkeyspaceEvent;
   const std::string_view name = NameOf(event);
-  const std::string list = Listed(fields);
+  const std::string list = classes_.has(kWithList) ? Listed(fields) : std::string();
   if (classes_.has(Classes::kSubkeyspace)) {
     Publish(shard, db_index, "subkeyspace", key, fmt::format("{}|{}", name, list));
   }

@@ -27,6 +27,7 @@ class KeyNotifier final : public KeyEventListener {
   void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) override;
   void OnFieldEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event,
                     std::span<const std::string_view> fields) override;
+  bool HearsFields(uint32_t shard) const override { return !pubsub_.IsUnheard(shard); }
 
  private:
   // To "__<kind>@<db>__:<name>".
