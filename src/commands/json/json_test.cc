@@ -187,7 +187,7 @@ TEST_P(JsonTest, WordsOfOperatorsBeginNoOlderPath) {
   EXPECT_EQ(Run("json.mset d in.empty 5 other $ 1 third $ 1"), "+OK");
   EXPECT_EQ(Run("json.numincrby d size 1"), "\"5\"");
   EXPECT_EQ(Run("json.set d -$ 6"), "+OK");
-  EXPECT_EQ(Run("json.mset d +$ 7"), "+OK");
+  EXPECT_EQ(Run("json.mset d +$ 7 fourth $ 1 fifth $ 1 sixth $ 1"), "+OK");
   now_ms_ = now_ms;
   EXPECT_EQ(Get("d"), "{\"size\":5,\"in\":{\"empty\":5},\"-$\":6,\"+$\":7}");
 }
@@ -430,6 +430,7 @@ TEST_P(JsonTest, WorkIsLimited) {
   for (int i = 0; i < 9; ++i) mget += " d";
   EXPECT_EQ(Run(get), kTooMuch);
   EXPECT_EQ(Run(mget + " $[*]"), kTooMuch);
+  EXPECT_EQ(Run(mget + " k0 k1 k2 k3 k4 k5 k6 k7 $[*]"), kTooMuch);  // in all shards
   std::string mset = "json.mset";
   for (int i = 0; i < 10; ++i) mset += " d $[*] 1";
   EXPECT_EQ(Run(mset), kTooMuch);
