@@ -3,6 +3,7 @@
 json_test has the errors of arguments."""
 
 import json
+import math
 import random
 
 import pytest
@@ -139,6 +140,26 @@ def test_paths_compute(r):
     assert r.call("JSON.GET", "item") == before
 
 
+# Lua, which is in the same program, has a remainder of its own.
+def test_remainders(r):
+    for a, b in [
+        (5.5, -2), (-5.5, 2), (-5.5, -2), (7.5, 2), (-7, 2), (7, -2), (1e308, 1e-308), (-1e308, 3),
+        (1e300, 7.5), (5e-324, 3), (2.0**53, 0.1), (-0.5, 2),
+    ]:  # fmt: skip
+        assert r.call("JSON.SET", "n", "$", text_of([a, b])) == OK
+        assert get(r, "n", "$[0] % $[1]") == [math.fmod(a, b)], (a, b)
+    assert r.call("EVAL", "return tostring(5.5 % -2)", "0") == b"-0.5"
+
+
+def test_regular_expressions_are_short(r):
+    assert r.call("JSON.SET", "d", "$", text_of({"t": ["ab"], "p": [r"\pL" * 100_000, "b"]})) == OK
+    assert get(r, "d", "$.t[?@ =~ 'b']") == ["ab"]
+    assert get(r, "d", "$.p[?'ab' =~ @]") == ["b"]
+    refused = r.call("JSON.GET", "d", "$.t[?@ =~ '" + "x" * 1025 + "']")
+    assert refused.text.endswith("expected a regular expression of at most 1024 bytes.")
+    assert len(refused.text) < 600
+
+
 # An expression over a large array ends, and its memory is given back.
 def test_what_expressions_take_is_bounded(r):
     too_much = Error("ERR the path visits more nodes than --json_path_visits_max allows")
@@ -247,7 +268,16 @@ def test_limits(r):
     assert r.call("JSON.GET", "d", "$[*]") == Error(
         "ERR the path visits more nodes than --json_path_visits_max allows"
     )
+    # Those of a command share it. The keys are in all shards; many of them are in one of these.
+    assert r.call("JSON.SET", "d", "$", text_of([0] * 20)) == OK
+    assert get(r, "d", "$[*]") == [0] * 20
+    too_much = Error("ERR the path visits more nodes than --json_path_visits_max allows")
+    assert r.call("JSON.GET", "d", *["$[*]"] * 10) == too_much
+    for i in range(100):
+        assert r.call("JSON.SET", f"d{i}", "$", text_of([0] * 20)) == OK
+    assert r.call("JSON.MGET", *(f"d{i}" for i in range(100)), "$[*]") == too_much
     assert r.call("CONFIG", "SET", "json_path_visits_max", "16000000") == OK
+    assert r.call("JSON.SET", "d", "$", text_of([0] * 2000)) == OK
     assert get(r, "d", "$[*]") == [0] * 2000
 
 

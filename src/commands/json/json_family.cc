@@ -7,14 +7,15 @@ namespace dfly {
 
 bool ParseJsonPath(Args args, size_t at, JsonPathKind kind, ReplySink& reply, JsonPath* path) {
   const std::string_view root = reply.resp3() ? "$" : ".";
-  std::string error = JsonPath::Parse(at < args.size() ? args[at] : root, path);
-  if (error.empty() && kind != JsonPathKind::kReplayed && path->begins_with_operator()) {
-    error = fmt::format("ERR '{}' begins with a word that is an operator: write '{}'", args[at],
-                        path->text());
+  const bool is_replayed = kind == JsonPathKind::kReplayed;
+  std::string error = JsonPath::Parse(at < args.size() ? args[at] : root, path, is_replayed);
+  if (error.empty() && !is_replayed && path->begins_with_operator()) {
+    error = fmt::format("ERR '{}' begins with a word that is an operator: write '{}'",
+                        JsonPath::Excerpt(args[at]), JsonPath::Excerpt(path->text()));
   }
   if (error.empty() && kind != JsonPathKind::kQuery && path->projection() != nullptr) {
     error = fmt::format("ERR '{}' computes a value, which only JSON.GET and JSON.MGET show",
-                        path->text());
+                        JsonPath::Excerpt(path->text()));
   }
   if (!error.empty()) reply.Error(error);
   return error.empty();
@@ -36,7 +37,7 @@ std::unique_ptr<JsonDoc> ParseJsonValue(ShardContext& cx, std::string_view text,
 }
 
 std::string NoSuchPath(const JsonPath& path, std::string_view behind) {
-  return fmt::format("ERR Path '{}' does not exist{}", path.text(), behind);
+  return fmt::format("ERR Path '{}' does not exist{}", JsonPath::Excerpt(path.text()), behind);
 }
 
 std::string WrongJsonType(JsonType expected, JsonType found) {

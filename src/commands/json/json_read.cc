@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,24 +55,26 @@ template <typename NodeOf>
 
 // What a projection computes. Returns the error, or nothing.
 std::string_view AppendProjection(ShardContext& cx, JsonDoc& doc, const JsonExpr& projection,
-                                  const JsonFormat& format, size_t level, std::string* to) {
+                                  const JsonFormat& format, size_t level, uint64_t* work_left,
+                                  std::string* to) {
   bool fits = true;
   const auto show = [&](std::span<const JsonNode> nodes) {
     const auto node_of = [&](size_t i) -> const JsonNode& { return nodes[i]; };
     fits = AppendNodes(nodes.size(), node_of, true, format, level, cx.string_max(), to);
   };
-  if (!ProjectJson(doc, projection, JsonVisitsMax(cx), show)) return kErrJsonTooMuchWork;
+  if (!ProjectJson(doc, projection, work_left, show)) return kErrJsonTooMuchWork;
   return fits ? std::string_view() : kErrJsonReplyTooLarge;
 }
 
 // What a path selects or computes. Returns the error, or nothing. `as_array`: not only the first.
 std::string_view AppendQuery(ShardContext& cx, JsonDoc& doc, const JsonPath& path, bool as_array,
-                             const JsonFormat& format, size_t level, std::string* to) {
+                             const JsonFormat& format, size_t level, uint64_t* work_left,
+                             std::string* to) {
   if (path.projection() != nullptr) {
-    return AppendProjection(cx, doc, *path.projection(), format, level, to);
+    return AppendProjection(cx, doc, *path.projection(), format, level, work_left, to);
   }
   JsonMatches matches;
-  if (!FindJson(doc, path.steps(), JsonVisitsMax(cx), &matches)) return kErrJsonTooMuchWork;
+  if (!FindJson(doc, path.steps(), work_left, &matches)) return kErrJsonTooMuchWork;
   if (!as_array && matches.empty()) return kErrNoPlace;
   const auto node_of = [&](size_t i) -> const JsonNode& { return *matches[i].node; };
   const size_t most = cx.string_max();
@@ -120,6 +124,7 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
     to->append(format.newline);
     if (level > 0) to->append(format.indent);
   };
+  uint64_t work_left = JsonVisitsMax(cx);
   std::string text;
   if (!is_one) text.push_back('{');
   for (size_t i = 0; i < request.paths.size(); ++i) {
@@ -133,7 +138,7 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
     }
     const size_t level = is_one ? 0 : 1;
     const std::string_view error =
-        AppendQuery(cx, JsonIn(value), path, !are_legacy, format, level, &text);
+        AppendQuery(cx, JsonIn(value), path, !are_legacy, format, level, &work_left, &text);
     if (error == kErrNoPlace) return reply.Error(NoSuchPath(path));
     if (!error.empty()) return reply.Error(error);
   }
@@ -146,18 +151,26 @@ void Get(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- JSON.MGET key [key ...] path ---
 
-// What the path selects there; none for what is no document, has nothing there or too much.
-std::optional<std::string> GetOne(ShardContext& cx, std::string_view key, const JsonPath& path) {
-  const auto value = cx.FindReadOnly(key, ValueType::kJson);
-  if (!value) return std::nullopt;
-  std::string text;
-  if (!AppendQuery(cx, JsonIn(value), path, !path.is_legacy(), {}, 0, &text).empty()) {
-    return std::nullopt;
+using Texts = std::vector<std::optional<std::string>>;
+
+// Of one shard: what `path` selects in the documents args[at[i]], as (*texts)[at[i] - 1]. None for
+// what is no document, has nothing there or too much. False: all of them took too much work.
+[[nodiscard]] bool GetAll(ShardContext& cx, Args args, std::span<const size_t> at,
+                          const JsonPath& path, Texts* texts) {
+  uint64_t work_left = JsonVisitsMax(cx);
+  for (const size_t i : at) {
+    const auto value = cx.FindReadOnly(args[i], ValueType::kJson);
+    if (!value) continue;
+    std::string text;
+    const std::string_view error =
+        AppendQuery(cx, JsonIn(value), path, !path.is_legacy(), {}, 0, &work_left, &text);
+    if (error == kErrJsonTooMuchWork) return false;
+    if (error.empty()) (*texts)[i - 1] = std::move(text);
   }
-  return text;
+  return true;
 }
 
-void ReplyTexts(std::span<const std::optional<std::string>> texts, ReplySink& reply) {
+void ReplyTexts(const Texts& texts, ReplySink& reply) {
   reply.Array(texts.size());
   for (const auto& text : texts) text ? reply.Bulk(*text) : reply.Null();
 }
@@ -165,8 +178,10 @@ void ReplyTexts(std::span<const std::optional<std::string>> texts, ReplySink& re
 void MGet(ShardContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
   if (!ParseJsonPath(args, args.size() - 1, JsonPathKind::kQuery, reply, &path)) return;
-  std::vector<std::optional<std::string>> texts;
-  for (size_t i = 1; i + 1 < args.size(); ++i) texts.push_back(GetOne(cx, args[i], path));
+  std::vector<size_t> all(args.size() - 2);
+  std::iota(all.begin(), all.end(), size_t{1});
+  Texts texts(all.size());
+  if (!GetAll(cx, args, all, path, &texts)) return reply.Error(kErrJsonTooMuchWork);
   ReplyTexts(texts, reply);
 }
 
@@ -174,22 +189,27 @@ void MGet(ShardContext& cx, Args args, ReplySink& reply) {
 void MGetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   JsonPath path;
   if (!ParseJsonPath(args, args.size() - 1, JsonPathKind::kQuery, reply, &path)) return;
-  std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
+  struct Part {
+    std::vector<size_t> keys;  // where they are in args
+    bool is_done = true;
+  };
+  std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids;
   Transaction tx(cx);
   for (size_t i = 1; i + 1 < args.size(); ++i) {
     const uint64_t hash = HashKey(args[i]);
     const ShardId id = cx.shards().ShardOfKey(args[i], hash);
-    if (parts[id].empty()) ids.push_back(id);
-    parts[id].push_back(i);
+    if (parts[id].keys.empty()) ids.push_back(id);
+    parts[id].keys.push_back(i);
     tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), LockMode::kShared});
   }
   if (!tx.Schedule()) return;
-  std::vector<std::optional<std::string>> texts(args.size() - 2);
+  Texts texts(args.size() - 2);
   tx.HopAndConclude(ids, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    for (size_t i : parts[turn.shard().id()]) texts[i - 1] = GetOne(shard_cx, args[i], path);
+    Part& part = parts[turn.shard().id()];
+    part.is_done = GetAll(turn.Begin(cx.db_index(), cx.now_ms()), args, part.keys, path, &texts);
   });
+  if (!std::ranges::all_of(parts, &Part::is_done)) return reply.Error(kErrJsonTooMuchWork);
   ReplyTexts(texts, reply);
 }
 

@@ -186,8 +186,10 @@ TEST_P(JsonTest, WordsOfOperatorsBeginNoOlderPath) {
   EXPECT_EQ(Run("json.set d size 4"), "+OK");
   EXPECT_EQ(Run("json.mset d in.empty 5 other $ 1 third $ 1"), "+OK");
   EXPECT_EQ(Run("json.numincrby d size 1"), "\"5\"");
+  EXPECT_EQ(Run("json.set d -$ 6"), "+OK");
+  EXPECT_EQ(Run("json.mset d +$ 7 fourth $ 1 fifth $ 1 sixth $ 1"), "+OK");
   now_ms_ = now_ms;
-  EXPECT_EQ(Get("d"), "{\"size\":5,\"in\":{\"empty\":5}}");
+  EXPECT_EQ(Get("d"), "{\"size\":5,\"in\":{\"empty\":5},\"-$\":6,\"+$\":7}");
 }
 
 TEST_P(JsonTest, MGetAndMSetReachAllShards) {
@@ -417,8 +419,25 @@ TEST_P(JsonTest, WorkIsLimited) {
   EXPECT_EQ(Run("json.type d $[*]"), kTooMuch);
   EXPECT_EQ(Run("json.set d $[*] 1"), kTooMuch);
   EXPECT_EQ(Run("json.numincrby d $[*] 1"), kTooMuch);
-  EXPECT_EQ(Run("json.mget d $[*]"), "[(nil)]");
-  EXPECT_EQ(Run("json.arrlen d ."), ":1001");
+  EXPECT_EQ(Run("json.mget d $[*]"), kTooMuch);
+  // All paths and all keys of a command share it.
+  Run("json.set d $ [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]");
+  std::string get = "json.get d $[*]";
+  std::string mget = "json.mget d";
+  EXPECT_THAT(Run(get), testing::StartsWith("\"[0,0"));
+  EXPECT_THAT(Run(mget + " $[*]"), testing::StartsWith("[\"[0,0"));
+  for (int i = 0; i < 9; ++i) get += " $[*]";
+  for (int i = 0; i < 9; ++i) mget += " d";
+  EXPECT_EQ(Run(get), kTooMuch);
+  EXPECT_EQ(Run(mget + " $[*]"), kTooMuch);
+  EXPECT_EQ(Run(mget + " k0 k1 k2 k3 k4 k5 k6 k7 $[*]"), kTooMuch);  // in all shards
+  std::string mset = "json.mset";
+  for (int i = 0; i < 10; ++i) mset += " d $[*] 1";
+  EXPECT_EQ(Run(mset), kTooMuch);
+  std::string sums = "json.get d";
+  for (int i = 0; i < 40; ++i) sums += " sum($)";
+  EXPECT_EQ(Run(sums), kTooMuch);
+  EXPECT_EQ(Run("json.arrlen d ."), ":20");
 }
 
 TEST_P(JsonTest, FiltersAreWork) {
@@ -429,11 +448,11 @@ TEST_P(JsonTest, FiltersAreWork) {
       "-ERR the path visits more nodes than --json_path_visits_max allows";
   Make("d", R"({"n":[1,"ab"],"s":")" + std::string(100'000, 'a') + "\"}");
   EXPECT_EQ(RunWords({"json.get", "d", R"($.n[?(@=~"a.")])"}), "\"[\"ab\"]\"");
-  // Three expressions are too many, and so is a long text for one that is not small.
+  // 25 expressions are too many, and so is a long text for one that is not small.
   std::string path = "$.n[?(@=~\"0\"";
-  for (int i = 1; i < 3; ++i) path += "||@=~\"" + std::to_string(i) + "\"";
+  for (int i = 1; i < 25; ++i) path += "||@=~\"" + std::to_string(i) + "\"";
   EXPECT_EQ(RunWords({"json.get", "d", path + ")]"}), kTooMuch);
-  EXPECT_EQ(RunWords({"json.get", "d", R"($[?(@=~"(ab?c?){5}x")])"}), kTooMuch);
+  EXPECT_EQ(RunWords({"json.get", "d", R"($[?(@=~"ab?c?ab?c?x")])"}), kTooMuch);
   // Each part of a filter counts for each element, and what is compared by its size.
   std::string text = "[0";
   for (int i = 0; i < 100; ++i) text += ",0";

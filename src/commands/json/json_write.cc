@@ -273,6 +273,7 @@ struct Triplet {
 // Returns the error, or nothing. Fills in the values, which belong to the shard's thread.
 std::string CheckTriplets(ShardContext& cx, Args args, std::vector<Triplet*> triplets) {
   absl::flat_hash_set<std::string_view> made;
+  uint64_t work_left = JsonVisitsMax(cx);
   for (Triplet* const triplet : triplets) {
     triplet->value = std::make_unique<JsonDoc>();
     std::string error = ParseJson(args[triplet->at + 2], JsonDepthMax(cx), triplet->value.get());
@@ -291,7 +292,7 @@ std::string CheckTriplets(ShardContext& cx, Args args, std::vector<Triplet*> tri
     }
     if (handle) {
       JsonMatches matches;
-      if (!FindJson(JsonIn(handle), triplet->path.steps(), JsonVisitsMax(cx), &matches)) {
+      if (!FindJson(JsonIn(handle), triplet->path.steps(), &work_left, &matches)) {
         return std::string(kErrJsonTooMuchWork);
       }
       SortForChange(&matches);
@@ -344,7 +345,7 @@ void MSet(ShardContext& cx, Args args, ReplySink& reply) {
 // Asks all shards, then sets on all. Suspends.
 void MSetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<Triplet> triplets;
-  if (!ParseTriplets(args, JsonPlaces(cx.now_ms() == 0), reply, &triplets)) return;
+  if (!ParseTriplets(args, JsonPlaces(cx.is_replayed()), reply, &triplets)) return;
   std::vector<std::vector<Triplet*>> parts(cx.shards().size());
   std::vector<ShardId> ids;
   Transaction tx(cx);

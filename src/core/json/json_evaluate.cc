@@ -57,7 +57,7 @@ uint64_t CostOf(const JsonNode& a, const JsonNode& b) {
 // The same for any operator.
 uint64_t CostOf(Op op, const JsonNode& a, const JsonNode& b) {
   if (op == Op::kEmpty) return 0;
-  if (op == Op::kSizeOf) return a.is_string() ? a.AsText().size() / 16 : 0;
+  if (op == Op::kSizeOf) return a.is_string() ? a.AsText().size() / 8 : 0;
   return CostOf(a, b);
 }
 
@@ -187,27 +187,30 @@ bool JsonFinder::Holds(const JsonExpr& condition, const JsonNode& a, const JsonN
 
 bool JsonFinder::IsIn(const JsonNode& value, std::span<const JsonNode> items) {
   return std::ranges::any_of(items, [&](const JsonNode& item) {
-    return Work(1 + CostOf(value, item)) && Compares(Op::kEqual, value, item);
+    return Work(kItemWork + CostOf(value, item)) && Compares(Op::kEqual, value, item);
   });
+}
+
+const re2::RE2* JsonFinder::RegexOf(std::string_view pattern) {
+  if (pattern.size() > kJsonRegexMax || !Work(1 + pattern.size() / 64)) return nullptr;
+  const auto known = regexes_.find(pattern);
+  if (known != regexes_.end()) return known->second.get();
+  if (!Work(JsonRegexWork(pattern))) return nullptr;
+  if (regexes_.size() == kRegexesMax) regexes_.clear();
+  return regexes_.emplace(pattern, CompileJsonRegex(pattern)).first->second.get();
 }
 
 bool JsonFinder::HasMatch(const JsonExpr& condition, const JsonNode& text,
                           const JsonNode& pattern) {
   if (!text.is_string() || !pattern.is_string()) return false;
-  Regex& regex = regexes_[&condition];
-  if (!regex.is_made || regex.pattern != pattern.AsText()) {
-    if (!Work(kRegexWork)) return false;
-    regex.is_made = true;
-    regex.pattern = pattern.AsText();
-    regex.compiled = CompileJsonRegex(regex.pattern);
-  }
+  const re2::RE2* const regex = RegexOf(pattern.AsText());
+  if (regex == nullptr) return false;
   const std::string_view subject = text.AsText();
-  if (regex.compiled == nullptr) return false;
-  const auto size = static_cast<uint64_t>(regex.compiled->ProgramSize());
-  if (!Work(1 + subject.size() * size / 8)) return false;
+  const auto size = static_cast<uint64_t>(regex->ProgramSize());
+  if (!Work(1 + subject.size() * size / 4)) return false;
   const re2::StringPiece piece(subject.data(), subject.size());
-  return condition.op == Op::kMatches ? re2::RE2::PartialMatch(piece, *regex.compiled)
-                                      : re2::RE2::FullMatch(piece, *regex.compiled);
+  return condition.op == Op::kMatches ? re2::RE2::PartialMatch(piece, *regex)
+                                      : re2::RE2::FullMatch(piece, *regex);
 }
 
 // --- Values ---
@@ -312,7 +315,7 @@ JsonValues JsonFinder::CallScalar(const JsonExpr& call, JsonNode* element) {
 }
 
 std::optional<JsonNode> JsonFinder::LengthOf(const JsonNode& node) {
-  if (node.is_string() && !Work(node.AsText().size() / 16)) return std::nullopt;
+  if (node.is_string() && !Work(node.AsText().size() / 8)) return std::nullopt;
   const std::optional<int64_t> size = SizeOf(node);
   if (!size) return std::nullopt;
   return scratch_.Number(JsonNumber::Integer(*size));
@@ -376,7 +379,7 @@ JsonValues JsonFinder::CallArray(const JsonExpr& call, JsonNode* element) {
 // REQUIRES: there are some. None: one is no number, or the result is not finite.
 std::optional<JsonNode> JsonFinder::Aggregate(JsonFunction function,
                                               std::span<const JsonNode> items) {
-  if (!Work(1 + items.size())) return std::nullopt;
+  if (!Work(1 + 2 * items.size())) return std::nullopt;
   if (!std::ranges::all_of(items, &JsonNode::is_number)) return std::nullopt;
   if (function == JsonFunction::kMin || function == JsonFunction::kMax) {
     const Op op = function == JsonFunction::kMin ? Op::kLess : Op::kGreater;

@@ -37,7 +37,7 @@ std::string Get(std::string_view text, std::string_view path_text, uint64_t work
     const auto show_all = [&](std::span<const JsonNode> nodes) {
       for (const JsonNode& node : nodes) show(node);
     };
-    if (!ProjectJson(doc, *path.projection(), work, show_all)) return "too much";
+    if (!ProjectJson(doc, *path.projection(), &work, show_all)) return "too much";
   } else {
     JsonMatches matches;
     if (!FindJson(doc, path.steps(), work, &matches)) return "too much";
@@ -418,16 +418,17 @@ TEST(JsonExprTest, WorkIsBounded) {
     std::string path;
     uint64_t enough;
   } const rows[] = {
-      {array, "sum($)", 1'100},
+      {array, "sum($)", 2'100},
       {array, "$.append(1)", 2'100},
       {array, "$[*] + 1", 20'000},
       {array, "$[*] + $[*]", 8'100'000},
       {array, "append($, $[*])", 20'000},
-      {array, "$[?sum($) == @]", 1'100'000},
-      {"[" + array + "]", "$[?@ subsetof $[0]]", 1'100'000},
-      {text, "length($[0])", 7'000},
+      {array, "$[?sum($) == @]", 2'100'000},
+      {"[" + array + "]", "$[?@ subsetof $[0]]", 2'100'000},
+      {text, "length($[0])", 14'000},
+      {text, "$[?@ size 3]", 14'000},
       {text, "concat($[0], $[0])", 80'000},
-      {text, "$[?match(@, 'x*')]", 100'000},
+      {text, "$[?match(@, 'x*')]", 250'000},
       {"{\"a\":" + array + "}", "$.a.append($).append($).count()", 10'000},
   };
   for (const auto& row : rows) {
@@ -445,6 +446,65 @@ TEST(JsonExprTest, WorkIsBounded) {
   for (int i = 0; i < 8; ++i) lists += "[0,0,0,0,0,0,0,0]";
   EXPECT_EQ(Get("[[[[[[[[1]]]]]]]]", "concat(" + lists + ", " + lists + ")"), "too much");
   EXPECT_EQ(Get("[[[[[[[[1]]]]]]]]", lists + " + " + lists), "too much");
+}
+
+// A pattern costs by what it takes to compile, and few are compiled twice.
+TEST(JsonExprTest, RegularExpressionsAreWork) {
+  const auto filter = [](const std::string& pattern) { return "$[?@ =~ '" + pattern + "']"; };
+  EXPECT_EQ(Get(R"(["ab"])", filter("b"), 5'000), R"(["ab"])");
+  EXPECT_EQ(Get(R"(["ab"])", filter(Repeated("[^c]?", 100)), 50'000), "too much");
+  for (const char* dear : {"\\\\pL", "\\\\PL", "b{1,900}"}) {
+    EXPECT_EQ(Get(R"(["ab"])", filter(dear), 50'000), "too much") << dear;
+    EXPECT_NE(Get(R"(["ab"])", filter(dear), 100'000), "too much") << dear;
+  }
+  EXPECT_EQ(Get(R"(["ab"])", filter(Repeated("\\\\pL", 300)), 3'000'000), "too much");
+  // One of a path is refused, one of the document matches nothing.
+  const std::string longest(1024, '.');
+  EXPECT_EQ(Get(R"(["ab"])", filter(longest)), "[]");
+  for (const char* path : {"$[?@ =~ '", "$[?match(@, '", "$[?search(@, '"}) {
+    const std::string end = path[5] == '=' ? "']" : "')]";
+    EXPECT_THAT(Get(R"(["ab"])", path + longest + "." + end), HasSubstr("of at most 1024 bytes"));
+  }
+  EXPECT_EQ(Get(R"(["b",")" + std::string(1025, 'b') + R"("])", "$[?'b' =~ @]", 3'000), R"(["b"])");
+  // Patterns that take turns.
+  std::string texts = R"("a","b")";
+  for (int i = 0; i < 500; ++i) texts += R"(,"a","b")";
+  EXPECT_NE(Get("[" + texts + "]", "$[?'ab' =~ @]", 30'000), "too much");
+  std::string many = "\"0\"";
+  for (int i = 1; i < 1000; ++i) many += ",\"" + std::to_string(i % 100) + "\"";
+  EXPECT_EQ(Get("[" + many + "]", "$[?'ab' =~ @]", 1'000'000), "too much");
+}
+
+// An error shows a part of a long path.
+TEST(JsonExprTest, ErrorsAreShort) {
+  const std::string name(100'000, 'a');
+  for (const std::string& path :
+       {"$." + name + "!", "$['" + name, "$." + name + "[?(]", "$.[!" + name}) {
+    const std::string error = Get("1", path);
+    EXPECT_THAT(error, StartsWith("Error occurred on position ")) << path.substr(0, 10);
+    EXPECT_LT(error.size(), 600u) << path.substr(0, 10);
+  }
+  EXPECT_EQ(JsonPath::Excerpt("$.a"), "$.a");
+  EXPECT_EQ(JsonPath::Excerpt(std::string(199, 'a') + "\u00e9\u00e9"),
+            std::string(199, 'a') + "...");
+}
+
+// Names of older paths may begin with a sign and $.
+TEST(JsonExprTest, WhatIsReplayedHasOlderNames) {
+  for (const char* text : {"-$.a", "+$", "-$"}) {
+    JsonPath path;
+    EXPECT_EQ(JsonPath::Parse(text, &path, true), "") << text;
+    EXPECT_EQ(path.projection(), nullptr) << text;
+    EXPECT_EQ(path.text(), std::string("$.") + text);
+  }
+  for (const char* text : {"$", "$.a", "$['a']", "($.a)", "$ "}) {
+    JsonPath path, replayed;
+    EXPECT_EQ(JsonPath::Parse(text, &path), "");
+    EXPECT_EQ(JsonPath::Parse(text, &replayed, true), "");
+    EXPECT_EQ(path.text(), replayed.text());
+    EXPECT_EQ(path.is_static(), replayed.is_static());
+    EXPECT_EQ(path.steps().size(), replayed.steps().size());
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // evaluates, and each needs the other. Of one look only; others use json_match.h.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 #include <absl/container/inlined_vector.h>
 #include <re2/re2.h>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +75,7 @@ class JsonFinder {
   bool Find(JsonNode* from, std::span<const JsonStep> steps, JsonMatches* matches);
   // The same. What `values` has is gone with the finder.
   bool Project(const JsonExpr& expr, JsonValues* values);
+  uint64_t work_left() const { return work_left_; }
 
  private:
   using Kind = JsonSelector::Kind;
@@ -81,14 +83,9 @@ class JsonFinder {
 
   // A match counts as so many visits, for the memory that it takes.
   static constexpr uint64_t kMatchWork = 8;
-  // To compile a regular expression.
-  static constexpr uint64_t kRegexWork = 20'000;
-
-  struct Regex {
-    bool is_made = false;
-    std::string pattern;
-    std::unique_ptr<re2::RE2> compiled;  // null: it is none, or takes too much
-  };
+  // To look at an item of a list: it costs as much as some visits.
+  static constexpr uint64_t kItemWork = 4;
+  static constexpr size_t kRegexesMax = 16;
 
   // False: none is left.
   bool Work(uint64_t visits = 1) {
@@ -119,6 +116,8 @@ class JsonFinder {
   bool HoldsForAny(const JsonExpr& condition, JsonNode* element);
   bool Holds(const JsonExpr& condition, const JsonNode& a, const JsonNode& b);
   bool IsIn(const JsonNode& value, std::span<const JsonNode> items);
+  // Null: it matches nothing, or took too much.
+  const re2::RE2* RegexOf(std::string_view pattern);
   bool HasMatch(const JsonExpr& condition, const JsonNode& text, const JsonNode& pattern);
 
   JsonValues Evaluate(const JsonExpr& value, JsonNode* element);
@@ -139,7 +138,8 @@ class JsonFinder {
   JsonNode* const root_;
   uint64_t work_left_;
   JsonScratch scratch_;
-  absl::flat_hash_map<const JsonExpr*, Regex> regexes_;
+  // By their patterns, the latest. Null: it is none, or takes too much.
+  std::map<std::string, std::unique_ptr<re2::RE2>, std::less<>> regexes_;
 };
 
 }  // namespace dfly

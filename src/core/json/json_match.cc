@@ -160,17 +160,21 @@ bool JsonFinder::Project(const JsonExpr& expr, JsonValues* values) {
   return work_left_ > 0;
 }
 
-bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
+bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t* work_left,
               JsonMatches* matches) {
-  JsonFinder finder(doc.mutable_root(), work_max);
-  return finder.Find(doc.mutable_root(), steps, matches);
+  JsonFinder finder(doc.mutable_root(), *work_left);
+  const bool is_all = finder.Find(doc.mutable_root(), steps, matches);
+  *work_left = finder.work_left();
+  return is_all;
 }
 
-bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t work_max,
+bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t* work_left,
                  absl::FunctionRef<void(std::span<const JsonNode>)> show) {
-  JsonFinder finder(doc.mutable_root(), work_max);
+  JsonFinder finder(doc.mutable_root(), *work_left);
   JsonValues values;
-  if (!finder.Project(projection, &values)) return false;
+  const bool is_all = finder.Project(projection, &values);
+  *work_left = finder.work_left();
+  if (!is_all) return false;
   values.is_spread ? show(values.nodes[0].items()) : show(values.nodes);
   return true;
 }

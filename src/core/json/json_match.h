@@ -32,15 +32,21 @@ struct JsonMatch {
 using JsonMatches = std::vector<JsonMatch>;
 
 // All that `steps` select, in the order of the document; something may be there twice if they say
-// so ($[0,0]), but what steps with .. select is there once. False: that took `work_max` visits of
-// nodes (a match counts as eight), and `matches` are not all.
-[[nodiscard]] bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
+// so ($[0,0]), but what steps with .. select is there once. `work_left`: visits of nodes, from
+// which what it takes is subtracted (a match counts as eight). False: none is left, and `matches`
+// are not all.
+[[nodiscard]] bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t* work_left,
                             JsonMatches* matches);
+// The same for who looks once.
+[[nodiscard]] inline bool FindJson(JsonDoc& doc, std::span<const JsonStep> steps, uint64_t work_max,
+                                   JsonMatches* matches) {
+  return FindJson(doc, steps, &work_max, matches);
+}
 
-// Shows what a projection computes: no values if that is Nothing. False: it took `work_max` visits
-// (json_evaluate.cc has what counts as one), and nothing was shown. The values are words whose
+// Shows what a projection computes: no values if that is Nothing. False: no work is left
+// (json_evaluate.cc has what counts as a visit), and nothing was shown. The values are words whose
 // blocks are gone afterwards.
-[[nodiscard]] bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t work_max,
+[[nodiscard]] bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t* work_left,
                                absl::FunctionRef<void(std::span<const JsonNode>)> show);
 
 // Each once, the deepest first: in this order all of them can be changed, also those that are

@@ -28,6 +28,12 @@ struct JsonNumber {
   }
 };
 
+// With the sign of x, exactly. Not fmod(x, y): in a program that has Lua, calls of that name get
+// Lua's own remainder (lua_numbers.cc).
+inline double JsonRemainder(double x, double y) {
+  return static_cast<double>(std::fmod(static_cast<long double>(x), static_cast<long double>(y)));
+}
+
 // `sign`: + - * / %. None: it is not finite, or divides by 0.
 inline std::optional<JsonNumber> ComputeJson(char sign, const JsonNumber& a, const JsonNumber& b) {
   if (a.is_integer && b.is_integer && sign != '/') {
@@ -56,7 +62,7 @@ inline std::optional<JsonNumber> ComputeJson(char sign, const JsonNumber& a, con
                         : sign == '-' ? x - y
                         : sign == '*' ? x * y
                         : sign == '/' ? x / y
-                                      : std::fmod(x, y);
+                                      : JsonRemainder(x, y);
   if (!std::isfinite(result)) return std::nullopt;
   return JsonNumber::Real(result);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/json/json_expr.h"
+#include "core/json/json_regex.h"
 #include "core/json/json_text.h"
 
 namespace dfly {
@@ -59,6 +60,17 @@ constexpr FunctionRow kFunctions[] = {
 bool IsLetter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
+constexpr size_t kExcerptMax = 200;
+// Not the first byte of one.
+bool IsInCharacter(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
+
+std::string LastOf(std::string_view text) {
+  if (text.size() <= kExcerptMax) return std::string(text);
+  size_t at = text.size() - kExcerptMax;
+  while (IsInCharacter(text[at])) ++at;
+  return "..." + std::string(text.substr(at));
+}
+
 }  // namespace
 
 bool JsonPath::begins_with_operator() const {
@@ -109,7 +121,7 @@ class JsonPathParser {
   std::string ErrorText() const {
     const size_t at = std::min(failed_at_, text_.size());
     return "Error occurred on position " + std::to_string(at + 1) + ", \"" +
-           std::string(text_.substr(0, at)) + " ---->>>> " + std::string(text_.substr(at)) +
+           LastOf(text_.substr(0, at)) + " ---->>>> " + JsonPath::Excerpt(text_.substr(at)) +
            "\", expected " + expected_ + ".";
   }
 
@@ -253,6 +265,9 @@ class JsonPathParser {
     const char quote = Peek();
     std::string json = "\"";
     for (++at_;; ++at_) {
+      const size_t end = std::min(text_.find_first_of("\"'\\", at_), text_.size());
+      json.append(text_, at_, end - at_);
+      at_ = end;
       if (at_ >= text_.size()) return Fail("a closing quote");
       const char c = text_[at_];
       if (c == quote) break;
@@ -360,9 +375,19 @@ class JsonPathParser {
         return FailExpr("a string behind =~");
       }
       left = AsValue(std::move(left));
-      return left == nullptr ? nullptr : Make(op, std::move(left), AsValue(std::move(right)));
+      if (left == nullptr) return nullptr;
+      return WithFairPattern(Make(op, std::move(left), AsValue(std::move(right))));
     }
     return left;
+  }
+
+  // Null: its regular expression is too long. One that a document has matches nothing then.
+  ExprPtr WithFairPattern(ExprPtr expr) {
+    if (expr == nullptr || (expr->op != Op::kMatches && expr->op != Op::kMatchesAll)) return expr;
+    if (expr->parts[1]->op != Op::kLiteral) return expr;
+    const JsonNode pattern = expr->parts[1]->literal->root();
+    if (!pattern.is_string() || pattern.AsText().size() <= kJsonRegexMax) return expr;
+    return FailExpr("a regular expression of at most 1024 bytes");
   }
 
   static bool MayBeginOperator(char c) {
@@ -501,7 +526,7 @@ class JsonPathParser {
     if (count < row->args_min || count > row->args_max) {
       call->op = call->is_condition() ? Op::kNever : Op::kNothing;
     }
-    return call;
+    return WithFairPattern(std::move(call));
   }
 
   ExprPtr Literal() {
@@ -565,8 +590,8 @@ class JsonPathParser {
 
 namespace {
 
-// Whether it is no older path: those have no brackets of this kind, and no name that begins with a
-// sign and $.
+// Whether it is no older path. Those have no brackets of this kind. Before there were expressions,
+// they might begin with a sign and $.
 bool IsExpression(std::string_view text) {
   if (text.starts_with('$')) {
     return text.size() == 1 || std::string_view(".[~ ").find(text[1]) != SIZE_MAX;
@@ -577,9 +602,18 @@ bool IsExpression(std::string_view text) {
 
 }  // namespace
 
-std::string JsonPath::Parse(std::string_view text, JsonPath* path) {
+std::string JsonPath::Excerpt(std::string_view text) {
+  if (text.size() <= kExcerptMax) return std::string(text);
+  size_t size = kExcerptMax;
+  while (IsInCharacter(text[size])) --size;
+  return std::string(text.substr(0, size)) + "...";
+}
+
+std::string JsonPath::Parse(std::string_view text, JsonPath* path, bool is_replayed) {
   if (!IsUtf8(text)) return "ERR a path is not UTF-8";
-  const bool is_expression = IsExpression(text);
+  // What begins with a sign and is an expression computes a value: none was replayed.
+  const bool is_older = is_replayed && (text.starts_with('-') || text.starts_with('+'));
+  const bool is_expression = !is_older && IsExpression(text);
   path->is_legacy_ = !is_expression;
   if (is_expression) {
     path->text_ = text;

@@ -51,8 +51,12 @@ class JsonPath {
   static constexpr size_t kNestedMax = 16;   // brackets and signs in expressions, and filters
   static constexpr size_t kPartsMax = 2048;  // names, selectors, and parts of expressions
 
-  // Returns why it is none, or nothing. REQUIRES: `path` is new.
-  [[nodiscard]] static std::string Parse(std::string_view text, JsonPath* path);
+  // Returns why it is none, or nothing. `is_replayed`: it may have been written before there were
+  // expressions. REQUIRES: `path` is new.
+  [[nodiscard]] static std::string Parse(std::string_view text, JsonPath* path,
+                                         bool is_replayed = false);
+  // What messages show of a text, which may be long.
+  static std::string Excerpt(std::string_view text);
 
   bool is_legacy() const { return is_legacy_; }
   bool is_root() const { return steps_.empty() && projection_ == nullptr; }

@@ -195,7 +195,7 @@ TEST(JsonPathTest, ComparesWithArrays) {
   // A text is counted, which takes as long as it is; whether it is empty is known.
   const std::string large = "[\"" + std::string(160'000, 'x') + "\"]";
   EXPECT_EQ(Select(large, "$[?@ size 160000]", 9'000), "too much");
-  EXPECT_EQ(Select(large, "$[?@ size 160000]", 11'000), large);
+  EXPECT_EQ(Select(large, "$[?@ size 160000]", 21'000), large);
   EXPECT_EQ(Select(large, "$[?@ empty false]", 100), large);
   for (const char* path : {"$[?@ inn [1]]", "$[?@ in]", "$[?@ sizeof]", "$[?@ empty]",
                            "$[?@ within [1]]", "$[?@ in in [1]]"}) {
@@ -288,7 +288,7 @@ TEST(JsonPathTest, WorkIsBounded) {
   for (const char* word : {"subsetof", "anyof", "noneof"}) {
     const std::string filter = std::string("$[?@ ") + word + " $[1]]";
     EXPECT_EQ(Select(arrays, filter, 500), "too much") << word;
-    EXPECT_NE(Select(arrays, filter, 2'000'000), "too much") << word;
+    EXPECT_NE(Select(arrays, filter, 5'000'000), "too much") << word;
   }
   EXPECT_EQ(Select(arrays, "$[0][?@ nin $[1]]", 100'000), "too much");
 }

@@ -37,6 +37,8 @@ class CoordinatorContext {
   }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
+  // As ShardContext has it.
+  bool is_replayed() const { return now_ms_ == 0; }
   // The EXEC or script that this command is a part of: its locks hold already. Null: it is on its
   // own. Transaction(cx) takes care of it.
   Transaction* outer() const { return outer_; }

@@ -517,8 +517,8 @@ constexpr SettingRow kRows[] = {
      .max = INT64_MAX,
      .slot = kSlot<&Options::value_sizes, &ValueSizes::json_path_visits>,
      .apply = ApplyValueSizes,
-     .help = "How many nodes of a document one path may visit, before its command gets an error; "
-             "each one that it selects counts as eight. It bounds how long a command takes, and "
+     .help = "How many nodes of documents the paths of a command may visit, before it is an error; "
+             "each one that they select counts as eight. It bounds how long a command takes, and "
              "how much memory: 24 bytes for each selected node."},
     {.name = "dir",
      .topic = kSnapshots,
