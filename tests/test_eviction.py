@@ -169,8 +169,8 @@ def test_object_freq_and_idletime_follow_the_policy(own):
         assert c.do("OBJECT FREQ k") == NOT_LFU
         assert c.do("OBJECT IDLETIME k") == 0
         for policy in ("allkeys-lfu", "volatile-lfu"):
+            c.do("FLUSHALL")  # the clocks of keys that are there begin anew a little later
             c.call("CONFIG", "SET", "maxmemory-policy", policy)
-            c.do("DEL k")
             c.do("SET k v")
             assert c.do("OBJECT FREQ k") == 5
             c.do("GET k")
@@ -187,6 +187,22 @@ def test_object_freq_and_idletime_follow_the_policy(own):
         c.do("GET k")
         assert c.do("OBJECT IDLETIME k") == 0
         assert c.do("OBJECT FREQ k") == NOT_LFU
+
+
+@only_dragonfly("Redis reads the clock of one kind as that of the other")
+def test_clocks_of_a_replica_begin_anew_too(start_server):
+    """Also where nothing expires actively."""
+    primary, replica = start_server(), start_server()
+    with primary.connect() as c, replica.connect() as r:
+        assert fill(c, "k", 100) == 0
+        assert r.do(f"REPLICAOF 127.0.0.1 {primary.port}") == OK
+        wait_until(lambda: r.do("DBSIZE") == 100, what="the keys on the replica")
+        r.pipeline([("GET", "k7")] * 10)
+        assert r.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu") == OK
+        wait_until(
+            lambda: [r.call("OBJECT", "FREQ", f"k{i}") for i in range(100)] == [5] * 100,
+            what="the clocks",
+        )
 
 
 LRM = ["allkeys-lrm", "volatile-lrm"]

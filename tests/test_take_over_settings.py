@@ -170,7 +170,7 @@ def test_a_setting_that_is_longer_than_a_packet(old):  # noqa: F811
     wait_until(lambda: "does not take over" in server.log(), what="the end of it")
     new = take_over(server)
     (line,) = [line for line in new.log().splitlines() if "settings that are not as in" in line]
-    assert line.endswith(" masterauth")
+    assert line.endswith(": masterauth")
     assert LONG[:100] not in new.log()
 
 
@@ -192,5 +192,5 @@ def test_long_settings_that_are_the_same_are_not_told(old, tmp_path):  # noqa: F
     log = NewProcess(server, target=fake.path).fails()
     fake.end()
     (line,) = [line for line in log.splitlines() if "settings that are not as in" in line]
-    assert line.endswith(" timeout")
+    assert line.endswith(": timeout")
     assert_serves(server)

@@ -156,7 +156,6 @@ void Shard::LookForClocks() {
   starts_clocks_ = std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->starts_clocks();
   });
-  if (starts_clocks_) next_deadline_ms_ = 0;  // so that steps come soon
 }
 
 bool Shard::StartClocks(int64_t now_ms, size_t budget) {

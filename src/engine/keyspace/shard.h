@@ -238,6 +238,8 @@ class Shard final : private ChangeListener {
   bool needs_steps() const;
   // After a change of the rules of eviction: Database::StartClocks, for all databases.
   bool StartClocks(int64_t now_ms, size_t budget);
+  // It has something to do.
+  bool starts_clocks() const { return starts_clocks_; }
 
   void SwapDatabases(int first, int second);
 

@@ -65,7 +65,10 @@ ShardCare::~ShardCare() {
 
 void ShardCare::SetEviction(const EvictionSettings& eviction) {
   eviction_ = eviction;
-  for (Shard* shard : worker_.shards()) shard->SetEviction(eviction);
+  for (Shard* shard : worker_.shards()) {
+    shard->SetEviction(eviction);
+    if (shard->starts_clocks()) ExpireIn(0);
+  }
   SetBarren(false);
   WakeEviction();
 }
@@ -272,7 +275,7 @@ void ShardCare::OnTurnEnd(Shard& shard) {
     armed_deadline_ms_ = shard.next_deadline_ms();
     ExpireIn(UntilDeadline(armed_deadline_ms_, helio::UnixMillis()));
   }
-  if (reaps || (shard.has_pending() && shard.needs_to_free())) [[unlikely]]
+  if (reaps || (shard.has_pending() && shard.needs_to_free()) || shard.starts_clocks()) [[unlikely]]
     ExpireIn(kExpirePeriodNanos);
 }
 
