@@ -74,13 +74,6 @@ bool IsEmpty(const JsonNode& node) {
   return node.is_string() ? node.AsText().empty() : node.size() == 0;
 }
 
-// What stands for an array: a list, or one that is one. None: it is no array.
-std::optional<std::span<const JsonNode>> ItemsOf(const JsonValues& values) {
-  if (values.is_list) return values.nodes;
-  if (values.nodes.empty() || !values.nodes[0].is_array()) return std::nullopt;
-  return values.nodes[0].items();
-}
-
 }  // namespace
 
 // --- The scratch ---
@@ -154,7 +147,10 @@ bool JsonFinder::HoldsForAny(const JsonExpr& condition, JsonNode* element) {
   return op == Op::kNotIn ? !holds : holds;
 }
 
-bool JsonFinder::Holds(const JsonExpr& condition, const JsonNode& a, const JsonNode& b) {
+bool JsonFinder::Holds(const JsonExpr& condition, const JsonNode& left, const JsonNode& right) {
+  const bool has_items = condition.op >= Op::kIn && condition.op <= Op::kNoneOf;
+  const JsonNode a = has_items ? Unpacked(left) : left;
+  const JsonNode b = has_items ? Unpacked(right) : right;
   switch (condition.op) {
     case Op::kMatches:
     case Op::kMatchesAll:
@@ -237,14 +233,15 @@ JsonValues JsonFinder::EvaluatePath(const JsonExpr& path, JsonNode* element) {
   if (path.is_list) {
     JsonMatches matches;
     if (!Find(from, path.steps, &matches)) matches.clear();
-    for (const JsonMatch& match : matches) values.nodes.push_back(*match.node);
+    for (const JsonMatch& match : matches) values.nodes.push_back(match.value());
     return values;
   }
+  JsonMatch match = {from, nullptr, 0};
   for (const JsonStep& step : path.steps) {
-    from = Work() ? OneIn(step.selectors[0], *from) : nullptr;
-    if (from == nullptr) return values;
+    const JsonMatch container = match;
+    if (!Work() || !OneIn(step.selectors[0], container, &match)) return values;
   }
-  values.nodes.push_back(*from);
+  values.nodes.push_back(match.value());
   return values;
 }
 
@@ -337,7 +334,7 @@ std::optional<JsonNode> JsonFinder::Round(const JsonExpr& call, const JsonNode& 
 
 // Functions that give one value of a list or an array.
 JsonValues JsonFinder::CallArray(const JsonExpr& call, JsonNode* element) {
-  const JsonValues of = Evaluate(*call.parts[0], element);
+  JsonValues of = Evaluate(*call.parts[0], element);
   const auto one = [](JsonNode node) { return JsonValues{.nodes = {node}}; };
   if (call.function == JsonFunction::kCount) {
     const bool is_nothing = of.nodes.empty() && !of.is_list;
@@ -442,9 +439,27 @@ JsonValues JsonFinder::Concat(const JsonExpr& call, JsonNode* element) {
   return results;
 }
 
+JsonNode JsonFinder::Unpacked(const JsonNode& node) {
+  if (!node.is_packed()) return node;
+  if (!Work(2 * (1 + node.size()))) return {};
+  std::vector<JsonNode> numbers(node.size());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = node.item(i);
+  return scratch_.Array(numbers);
+}
+
+std::optional<std::span<const JsonNode>> JsonFinder::ItemsOf(JsonValues& values) {
+  if (values.is_list) return values.nodes;
+  if (values.nodes.empty()) return std::nullopt;
+  JsonNode& node = values.nodes[0];
+  node = Unpacked(node);
+  if (!node.is_array()) return std::nullopt;
+  return node.items();
+}
+
 JsonNode JsonFinder::ArrayOf(std::span<const JsonNode> nodes) {
   for (const JsonNode& node : nodes) {
-    if (!Work(2 + (node.block() == nullptr ? 0 : JsonDoc::BytesOf(node) / 4))) return {};
+    const bool has_blocks = node.block() != nullptr && !node.is_number();
+    if (!Work(2 + (has_blocks ? JsonDoc::BytesOf(node) / 4 : 0))) return {};
   }
   return scratch_.Array(nodes);
 }
@@ -455,6 +470,8 @@ JsonValues JsonFinder::Append(const JsonExpr& call, JsonNode* element) {
   if (to.nodes.empty()) return {};
   if (to.is_list) to = {.nodes = {ArrayOf(to.nodes)}};
   if (!to.nodes[0].is_array()) return {};
+  to.nodes[0] = Unpacked(to.nodes[0]);
+  if (to.nodes[0].is_null()) return {};
   const std::span<const JsonNode> items = to.nodes[0].items();
   if (!Work(1 + 2 * items.size())) return {};
   std::vector<JsonNode> all(items.begin(), items.end());

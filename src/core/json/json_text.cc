@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -221,12 +222,10 @@ void AppendJsonText(std::string_view text, std::string* to) {
   to->push_back('"');
 }
 
-// digits * 10^exponent, with a point from 1e-5 up to 1e16, as Redis does.
-void AppendJsonDouble(double number, std::string* to) {
-  char scratch[40];
-  const auto end =
-      std::to_chars(scratch, scratch + sizeof(scratch), number, std::chars_format::scientific).ptr;
-  std::string_view text(scratch, static_cast<size_t>(end - scratch));
+namespace {
+
+// `text`: digits * 10^exponent. With a point from 1e-5 up to 1e16, as Redis does.
+void AppendScientific(double number, std::string_view text, std::string* to) {
   if (text.front() == '-') {
     to->push_back('-');
     text.remove_prefix(1);
@@ -259,6 +258,44 @@ void AppendJsonDouble(double number, std::string* to) {
   }
 }
 
+// As few digits as read back as the same number of its type; whole numbers are exact.
+void AppendJsonFloat(JsonFloat type, uint32_t bits, std::string* to) {
+  constexpr int kUsualDigits = 3, kDigitsMax = 5;  // of 2 bytes, behind the point
+  char scratch[40];
+  const double number = DecodeFloat(type, bits);
+  if (std::fabs(number) < 1e15 && number == std::trunc(number)) return AppendJsonDouble(number, to);
+  if (type == JsonFloat::kFp32) {
+    const auto end = std::to_chars(scratch, scratch + sizeof(scratch), static_cast<float>(number),
+                                   std::chars_format::scientific);
+    return AppendScientific(number, {scratch, static_cast<size_t>(end.ptr - scratch)}, to);
+  }
+  std::string_view text;
+  const auto reads_back = [&](int digits) {
+    const auto end = std::to_chars(scratch, scratch + sizeof(scratch), number,
+                                   std::chars_format::scientific, digits);
+    text = {scratch, static_cast<size_t>(end.ptr - scratch)};
+    double read = 0;
+    std::from_chars(text.data(), text.data() + text.size(), read);
+    return EncodeFloat(type, read) == bits;
+  };
+  int digits = kUsualDigits;
+  while (digits < kDigitsMax && !reads_back(digits)) ++digits;
+  if (digits == kUsualDigits) {
+    while (digits > 0 && reads_back(digits - 1)) --digits;
+  }
+  reads_back(digits);
+  AppendScientific(number, text, to);
+}
+
+}  // namespace
+
+void AppendJsonDouble(double number, std::string* to) {
+  char scratch[40];
+  const auto end =
+      std::to_chars(scratch, scratch + sizeof(scratch), number, std::chars_format::scientific).ptr;
+  AppendScientific(number, {scratch, static_cast<size_t>(end - scratch)}, to);
+}
+
 namespace {
 
 void AppendScalar(const JsonNode& node, std::string* to) {
@@ -278,7 +315,11 @@ void AppendScalar(const JsonNode& node, std::string* to) {
       break;
     }
     case JsonType::kNumber:
-      AppendJsonDouble(node.AsDouble(), to);
+      if (const auto type = node.float_type()) {
+        AppendJsonFloat(*type, node.float_bits(), to);
+      } else {
+        AppendJsonDouble(node.AsDouble(), to);
+      }
       break;
     case JsonType::kString:
       AppendJsonText(node.AsText(), to);
