@@ -13,6 +13,7 @@
 
 #include "core/json/json_finder.h"
 #include "core/json/json_regex.h"
+#include "core/json/json_walk.h"
 
 namespace dfly {
 
@@ -49,10 +50,30 @@ bool Compares(Op op, const JsonNode& a, const JsonNode& b) {
   return a.is_string() && IsOrdered(op, a.AsText(), b.AsText());
 }
 
+// What it takes, about. The allocator is not asked: a number of a packed array has no block.
+size_t BytesIn(const JsonNode& node) {
+  struct Sum {
+    void Begin(const JsonNode& of) {
+      bytes += 8 + of.size() * (of.is_object() ? sizeof(JsonMember) : sizeof(JsonNode));
+    }
+    void End(const JsonNode&) {}
+    void Packed(const JsonNode& of) { bytes += 8 + of.packed_bytes().size(); }
+    void Scalar(const JsonNode& of) {
+      if (of.block() != nullptr) bytes += of.is_string() ? 4 + of.AsText().size() : 8;
+    }
+    void Element(const JsonNode& container, size_t index) {
+      if (container.is_object()) Scalar(container.members()[index].name);
+    }
+    size_t bytes = 0;
+  } sum;
+  WalkJson(node, sum);
+  return sum.bytes;
+}
+
 // To compare them, in visits.
 uint64_t CostOf(const JsonNode& a, const JsonNode& b) {
   if (a.is_string()) return a.AsText().size() / 64;
-  return a.size() > 0 && a.size() == b.size() ? JsonDoc::BytesOf(a) / 16 : 0;
+  return a.size() > 0 && a.size() == b.size() ? BytesIn(a) / 16 : 0;
 }
 // The same for any operator.
 uint64_t CostOf(Op op, const JsonNode& a, const JsonNode& b) {
@@ -458,8 +479,7 @@ std::optional<std::span<const JsonNode>> JsonFinder::ItemsOf(JsonValues& values)
 
 JsonNode JsonFinder::ArrayOf(std::span<const JsonNode> nodes) {
   for (const JsonNode& node : nodes) {
-    const bool has_blocks = node.block() != nullptr && !node.is_number();
-    if (!Work(2 + (has_blocks ? JsonDoc::BytesOf(node) / 4 : 0))) return {};
+    if (!Work(2 + (node.block() == nullptr ? 0 : BytesIn(node) / 4))) return {};
   }
   return scratch_.Array(nodes);
 }

@@ -88,7 +88,8 @@ class JsonNode {
   std::span<JsonMember> members() const;
 
   // An element of any array. If that is packed, the word is valid for as long as the array is, and
-  // its block is within that of the array: it is for looking, and for JsonDoc::CopyOf.
+  // its block may be a part of the array's: it is for looking and for JsonDoc::CopyOf, but neither
+  // for Clear nor for BytesOf.
   JsonNode item(size_t index) const { return is_packed() ? PackedItem(index) : items()[index]; }
   // REQUIRES for both: is_packed().
   JsonFloat packed_type() const;

@@ -210,6 +210,8 @@ TEST(JsonPackedTest, PathsFindNumbers) {
                              "count($.a[*])",
                              "value($.a[0])",
                              "append($.a[*], 1)",
+                             "append($.d, append($.b.c, 1))",
+                             "append($.d, $.b.c[*], $.a)",
                              "concat($.a, \"x\")",
                              "$.a~",
                              "keys($.a)"}) {

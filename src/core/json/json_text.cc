@@ -258,12 +258,39 @@ void AppendScientific(double number, std::string_view text, std::string* to) {
   }
 }
 
+constexpr double kTiny = 1e-17;
+
+// With as few decimals as read back as the same number of its type. REQUIRES: it is no whole
+// number, and above kTiny.
+double ShortestOf(JsonFloat type, uint32_t bits, double number) {
+  constexpr double kPowersOf10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  constexpr int kUsualDigits = 4;
+  const auto rounded = [&](int decimals) {
+    const double power = kPowersOf10[decimals];
+    return std::nearbyint(number * power) / power;
+  };
+  const auto reads_back = [&](int decimals) {
+    return EncodeFloat(type, rounded(decimals)) == bits;
+  };
+  const auto magnitude = static_cast<int>(std::floor(std::log10(std::fabs(number))));
+  int decimals = std::clamp(kUsualDigits - 1 - magnitude, 1, 22);
+  while (decimals < 22 && !reads_back(decimals)) ++decimals;
+  while (decimals > 1 && reads_back(decimals - 1)) --decimals;
+  return rounded(decimals);
+}
+
 // As few digits as read back as the same number of its type; whole numbers are exact.
 void AppendJsonFloat(JsonFloat type, uint32_t bits, std::string* to) {
-  constexpr int kUsualDigits = 3, kDigitsMax = 5;  // of 2 bytes, behind the point
+  constexpr int kDigitsMax = 5;  // of 2 bytes, behind the point
   char scratch[40];
   const double number = DecodeFloat(type, bits);
-  if (std::fabs(number) < 1e15 && number == std::trunc(number)) return AppendJsonDouble(number, to);
+  const double size = std::fabs(number);
+  if (size < 1e15 && number == std::trunc(number)) return AppendJsonDouble(number, to);
+  if (type != JsonFloat::kFp32 && size > kTiny && size < 1e15) {
+    return AppendJsonDouble(ShortestOf(type, bits, number), to);
+  }
   if (type == JsonFloat::kFp32) {
     const auto end = std::to_chars(scratch, scratch + sizeof(scratch), static_cast<float>(number),
                                    std::chars_format::scientific);
@@ -278,12 +305,7 @@ void AppendJsonFloat(JsonFloat type, uint32_t bits, std::string* to) {
     std::from_chars(text.data(), text.data() + text.size(), read);
     return EncodeFloat(type, read) == bits;
   };
-  int digits = kUsualDigits;
-  while (digits < kDigitsMax && !reads_back(digits)) ++digits;
-  if (digits == kUsualDigits) {
-    while (digits > 0 && reads_back(digits - 1)) --digits;
-  }
-  reads_back(digits);
+  for (int digits = 0; !reads_back(digits) && digits < kDigitsMax;) ++digits;
   AppendScientific(number, text, to);
 }
 
