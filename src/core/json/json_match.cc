@@ -24,6 +24,11 @@ size_t BoundIn(int64_t index, size_t size) {
   return static_cast<size_t>(std::min(index, signed_size));
 }
 
+// REQUIRES: it is not packed.
+JsonNode* NodeIn(const JsonNode& container, size_t index) {
+  return container.is_array() ? &container.items()[index] : &container.members()[index].value;
+}
+
 }  // namespace
 
 bool JsonFinder::Find(JsonNode* from, std::span<const JsonStep> steps, JsonMatches* matches) {
@@ -63,9 +68,7 @@ bool JsonFinder::OneIn(const JsonSelector& selector, const JsonMatch& from, Json
 
 JsonMatch JsonFinder::ElementOf(const JsonMatch& from, size_t index) {
   JsonNode* const container = from.node;
-  JsonNode* const node = container->is_packed()  ? nullptr
-                         : container->is_array() ? &container->items()[index]
-                                                 : &container->members()[index].value;
+  JsonNode* const node = container->is_packed() ? nullptr : NodeIn(*container, index);
   return {node, container, from.depth + 1, static_cast<uint32_t>(index)};
 }
 
@@ -113,9 +116,9 @@ bool JsonFinder::SelectDeep(const JsonStep& step, const JsonMatch& from,
       frames.pop_back();
       continue;
     }
-    const JsonMatch element = ElementOf(frame.match, frame.next++);
+    JsonNode* const node = NodeIn(*container, frame.next++);
     if (!Work()) return false;
-    if (element.node->size() > 0 && !enter(element)) return false;
+    if (node->size() > 0 && !enter({node, container, frame.match.depth + 1})) return false;
   }
   return true;
 }

@@ -50,18 +50,18 @@ class JsonNode {
   JsonType type() const;
   bool is_null() const { return word_ == 0; }
   bool is_string() const {
-    return tag() == kText || (tag() == kInline && kind() >= kShortText && kind() < kFp16);
+    return tag() == kText || (tag() == kInline && kind() / kShortText == 1);
   }
   bool is_number() const {
     return (tag() >= kDouble && tag() <= kUint) ||
            (tag() == kInline && (kind() == kInteger || kind() == kDecimal || kind() >= kFp16));
   }
-  bool is_array() const {
-    return tag() == kArray || tag() == kPacked || word_ == Inline(kNoItems).word_;
-  }
+  bool is_array() const { return (tag() & kArray) == kArray || word_ == Inline(kNoItems).word_; }
   bool is_packed() const { return tag() == kPacked; }
   bool is_object() const { return tag() == kObject || word_ == Inline(kNoMembers).word_; }
-  bool is_container() const { return is_array() || is_object(); }
+  bool is_container() const {
+    return tag() >= kArray || word_ == Inline(kNoItems).word_ || word_ == Inline(kNoMembers).word_;
+  }
 
   bool AsBool() const { return kind() == kTrue; }  // REQUIRES: a kBool
   // REQUIRES: a kInteger. Above INT64_MAX: is_uint, and AsUint has it.
@@ -114,7 +114,7 @@ class JsonNode {
     kUint,
     kArray,
     kObject,
-    kPacked,
+    kPacked,  // has the bits of kArray, as no other has
   };
   enum Kind : uint8_t {
     kNull = 0,
