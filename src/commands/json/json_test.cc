@@ -605,6 +605,23 @@ TEST_P(SmallJsonTest, SizeIsLimited) {
   EXPECT_EQ(Run("exists e"), ":0");
 }
 
+TEST_P(SmallJsonTest, UnpackingIsLimited) {
+  constexpr std::string_view kTooLarge = "-ERR it would take more bytes than --max_bulk_len allows";
+  std::string numbers = "[0.5";
+  for (int i = 1; i < 300; ++i) numbers += ",1";
+  EXPECT_EQ(RunWords({"json.set", "d", "$", numbers + "]", "FPHA", "FP16"}), "+OK");
+  const std::string memory = Run("json.debug memory d");
+  const std::string text = Run("json.get d .");
+  for (const char* line :
+       {"json.set d $[0] 1", "json.merge d $[0] 1", "json.numincrby d $[0] 1", "json.clear d $[0]",
+        "json.arrappend d $ 1", "json.arrinsert d $ 0 1", "json.mset d $[0] 1"}) {
+    EXPECT_EQ(Run(line), kTooLarge) << line;
+    EXPECT_EQ(Run("json.debug memory d"), memory) << line;
+  }
+  EXPECT_EQ(Run("json.get d ."), text);
+  EXPECT_EQ(Run("json.arrpop d $ 0"), "[\"0.5\"]");
+}
+
 // A path may select one value many times.
 TEST_P(SmallJsonTest, RepliesAreLimited) {
   constexpr std::string_view kTooLarge =
