@@ -9,6 +9,7 @@ import random
 import pytest
 import redis
 
+from harness.nodes import await_offset, follow
 from harness.resp import OK, Error, Status
 from harness.server import only_dragonfly, wait_until
 
@@ -220,6 +221,72 @@ def test_what_is_kept_over_a_restart(start_server):
     with server.connect() as c:
         assert c.call("JSON.GET", "doc") == before
         assert c.call("JSON.GET", "numbers") == numbers.encode()
+
+
+PACKED = '{"e":[0.1,1,-2.5],"changed":[0.1,2.5],"ids":[1,2]}'
+PACKED_TEXT = b'{"e":[0.1,1.0,-2.5],"changed":[0.1,3.5],"ids":[1,2]}'
+
+
+def set_packed(c):
+    """Documents of each type in all shards, with an array that was unpacked for a change."""
+    for key in KEYS:
+        for name in ("FP16", "BF16", "FP32", "FP64"):
+            assert c.call("JSON.SET", key + name, "$", PACKED, "FPHA", name) == OK
+            assert c.call("JSON.NUMINCRBY", key + name, "$.changed[1]", "1") == b"[3.5]"
+
+
+def packed_state(c):
+    """Texts, and bytes: an array that is not packed takes more."""
+    names = [key + name for key in KEYS for name in ("FP16", "BF16", "FP32", "FP64")]
+    for name in names:
+        assert c.call("JSON.GET", name) == PACKED_TEXT
+    return [c.call("JSON.DEBUG", "MEMORY", name, "$..*") for name in names]
+
+
+@pytest.mark.parametrize("kept_by", ["snapshot", "log"])
+def test_packed_arrays_are_kept_over_a_restart(start_server, kept_by):
+    is_log = kept_by == "log"
+    args = {"appendonly": "yes"} if is_log else {"dbfilename": "dump"}
+    server = start_server(proactor_threads=2, **args)
+    with server.connect() as c:
+        set_packed(c)
+        before = packed_state(c)
+        if not is_log:
+            assert c.call("SAVE") == OK
+    server.stop()
+    server.start_again()
+    with server.connect() as c:
+        assert packed_state(c) == before
+
+
+def test_packed_arrays_go_to_replicas(start_server):
+    primary, other = start_server(proactor_threads=2), start_server(proactor_threads=2)
+    with primary.connect() as c, other.connect() as replica:
+        set_packed(c)
+        follow(replica, primary)  # by a snapshot
+        assert packed_state(replica) == packed_state(c)
+        assert c.call("FLUSHALL") == OK
+        set_packed(c)  # by commands
+        await_offset(c, replica)
+        assert packed_state(replica) == packed_state(c)
+
+
+def test_packed_arrays_take_few_bytes(r):
+    numbers = json.dumps([random.Random(3).random() for _ in range(1024)])
+    taken = {}
+    for name in ("FP16", "BF16", "FP32", "FP64", None):
+        assert r.call("JSON.SET", "e", "$", numbers, *(["FPHA", name] if name else [])) == OK
+        taken[name] = r.call("JSON.DEBUG", "MEMORY", "e", ".")
+        assert taken[name] <= r.call("MEMORY", "USAGE", "e")
+    assert 2048 < taken["FP16"] == taken["BF16"] < 3000
+    assert 4096 < taken["FP32"] < 6000
+    assert 8192 < taken["FP64"] < 11000
+    assert taken[None] > 16000
+    # What a change makes of it is counted.
+    assert r.call("JSON.SET", "e", "$", numbers, "FPHA", "FP16") == OK
+    assert r.call("JSON.SET", "e", "$[0]", "1") == OK
+    assert r.call("JSON.DEBUG", "MEMORY", "e", ".") > 8192
+    assert r.call("MEMORY", "USAGE", "e") > 8192
 
 
 # What a filter with an expression changed is changed by the log, too.

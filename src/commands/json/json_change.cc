@@ -53,12 +53,19 @@ void ChangeEach(const Target& target, ReplySink& reply, Check check, Change chan
   if (!FindByPath(target.cx, doc, path, reply, &matches)) return;
   JsonMatches fitting;
   for (const JsonMatch& match : matches) {
-    if (target.Fits(*match.node)) fitting.push_back(match);
+    if (target.Fits(match.value())) fitting.push_back(match);
   }
   if (path.is_legacy() && fitting.empty()) return reply.Error(NoSuchPath(path, target.or_not));
   SortForChange(&fitting);
   const std::string error = check(doc, fitting, matches);
   if (!error.empty()) return reply.Error(error);
+  if (IsTooLargeUnpacked(target.cx, doc, fitting)) return reply.Error(kErrJsonTooLarge);
+  UnpackForChange(doc, &fitting);
+  // Those of arrays that are still packed do not fit.
+  for (JsonMatch& match : matches) {
+    if (match.node != nullptr || match.parent->is_packed()) continue;
+    match.node = &match.parent->items()[match.at];
+  }
   absl::flat_hash_map<const JsonNode*, Answer> answers;
   for (const JsonMatch& match : fitting) answers.emplace(match.node, change(doc, match.node));
   if (!fitting.empty()) target.cx.Changed(key, target.event, fitting.size());
@@ -113,7 +120,7 @@ void ChangeNumbers(ShardContext& cx, Args args, ReplySink& reply) {
   const auto check = [&](JsonDoc&, const JsonMatches& matches, const JsonMatches&) {
     const bool are_finite =
         std::all_of(matches.begin(), matches.end(), [&](const JsonMatch& match) {
-          return ComputeJson(kSign, JsonNumber::Of(*match.node), by).has_value();
+          return ComputeJson(kSign, JsonNumber::Of(match.value()), by).has_value();
         });
     return std::string(are_finite ? "" : "ERR result is not a number");
   };
@@ -223,7 +230,11 @@ std::string CheckRoom(ShardContext& cx, const JsonDoc& doc, const std::vector<Do
     return std::string(kErrJsonTooDeep);
   }
   const size_t most = JsonBytesMax(cx);
-  const bool fits = doc.bytes() <= most && matches.size() <= (most - doc.bytes()) / bytes;
+  size_t bytes_now = doc.bytes();
+  for (const JsonMatch& match : matches) {
+    if (match.node->is_packed()) bytes_now += sizeof(JsonNode) * match.node->size();
+  }
+  const bool fits = bytes_now <= most && matches.size() <= (most - bytes_now) / bytes;
   return std::string(fits ? "" : kErrJsonTooLarge);
 }
 
@@ -290,7 +301,7 @@ void ArrPop(ShardContext& cx, Args args, ReplySink& reply) {
     absl::flat_hash_map<const JsonNode*, size_t> bytes;
     for (const JsonMatch& match : fitting) {
       const JsonNode& node = *match.node;
-      if (node.size() != 0) bytes[&node] = JsonText(node.items()[index_in(node)]).size();
+      if (node.size() != 0) bytes[&node] = JsonText(node.item(index_in(node))).size();
     }
     size_t left = JsonBytesMax(cx);
     for (const JsonMatch& match : matches) {

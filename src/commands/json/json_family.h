@@ -41,6 +41,13 @@ inline size_t JsonBytesMax(const ShardContext& cx) {
   return cx.is_replayed() ? SIZE_MAX / 2 : cx.string_max();
 }
 
+// Whether that is so of a document if these change. REQUIRES: they are sorted.
+inline bool IsTooLargeUnpacked(const ShardContext& cx, const JsonDoc& doc,
+                               const JsonMatches& matches) {
+  const size_t more = BytesToUnpack(matches);
+  return more > 0 && doc.bytes() + more > JsonBytesMax(cx);
+}
+
 template <typename Handle>
 JsonDoc& JsonIn(const Handle& value) {
   return *static_cast<JsonDoc*>(value->object());

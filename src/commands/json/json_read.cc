@@ -59,7 +59,7 @@ std::string_view AppendProjection(ShardContext& cx, JsonDoc& doc, const JsonExpr
                                   std::string* to) {
   bool fits = true;
   const auto show = [&](std::span<const JsonNode> nodes) {
-    const auto node_of = [&](size_t i) -> const JsonNode& { return nodes[i]; };
+    const auto node_of = [&](size_t i) { return nodes[i]; };
     fits = AppendNodes(nodes.size(), node_of, true, format, level, cx.string_max(), to);
   };
   if (!ProjectJson(doc, projection, work_left, show)) return kErrJsonTooMuchWork;
@@ -76,7 +76,7 @@ std::string_view AppendQuery(ShardContext& cx, JsonDoc& doc, const JsonPath& pat
   JsonMatches matches;
   if (!FindJson(doc, path.steps(), work_left, &matches)) return kErrJsonTooMuchWork;
   if (!as_array && matches.empty()) return kErrNoPlace;
-  const auto node_of = [&](size_t i) -> const JsonNode& { return *matches[i].node; };
+  const auto node_of = [&](size_t i) { return matches[i].value(); };
   const size_t most = cx.string_max();
   const bool fits = AppendNodes(matches.size(), node_of, as_array, format, level, most, to);
   return fits ? std::string_view() : kErrJsonReplyTooLarge;
@@ -218,6 +218,8 @@ void MGetAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 // What a command with an older path says if nothing is there, or no document.
 enum class IfNone : uint8_t { kNull, kError };
 
+constexpr size_t kNumberBytes = 4;  // in a reply, about
+
 // A path may select one value many times, so a reply may be much larger than the document.
 // bytes_of(node): what it takes in the reply, about. False: that is too much, which was replied.
 template <typename BytesOf>
@@ -225,7 +227,7 @@ template <typename BytesOf>
                              BytesOf bytes_of) {
   size_t left = cx.string_max();
   for (const JsonMatch& match : matches) {
-    const size_t bytes = bytes_of(*match.node);
+    const size_t bytes = match.node == nullptr ? kNumberBytes : bytes_of(*match.node);
     if (bytes > left) {
       reply.Error(kErrJsonReplyTooLarge);
       return false;
@@ -263,14 +265,15 @@ void ShowEach(ShardContext& cx, Args args, size_t path_at, JsonType wanted, IfNo
     if (!FitsReply(cx, matches, reply, bytes_of)) return;
     reply.Array(matches.size());
     for (const JsonMatch& match : matches) {
-      match.node->type() == wanted ? show(*match.node) : reply.Null();
+      // What has no node is a number, which nobody wants.
+      match.value().type() == wanted ? show(*match.node) : reply.Null();
     }
     return;
   }
   if (matches.empty()) {
     return if_none == IfNone::kNull ? reply.Null() : reply.Error(NoSuchPath(path));
   }
-  const JsonNode& node = *matches[0].node;
+  const JsonNode node = matches[0].value();
   if (node.type() != wanted) return reply.Error(WrongJsonType(wanted, node.type()));
   show(node);
 }
@@ -324,7 +327,7 @@ void ArrIndex(ShardContext& cx, Args args, ReplySink& reply) {
     const int64_t end = bounds[1] == 0 ? size : position(bounds[1]);
     int64_t found = -1;
     for (int64_t i = begin; i < end && found < 0; ++i) {
-      if (JsonDoc::IsEqual(node.items()[static_cast<size_t>(i)], wanted->root())) found = i;
+      if (JsonDoc::IsEqual(node.item(static_cast<size_t>(i)), wanted->root())) found = i;
     }
     return found;
   });
@@ -343,10 +346,10 @@ void Type(ShardContext& cx, Args args, ReplySink& reply) {
   if (reply.resp3()) reply.Array(1);
   if (!value) return reply.Null();
   if (path.is_legacy()) {
-    return matches.empty() ? reply.Null() : reply.Bulk(JsonTypeName(matches[0].node->type()));
+    return matches.empty() ? reply.Null() : reply.Bulk(JsonTypeName(matches[0].value().type()));
   }
   reply.Array(matches.size());
-  for (const JsonMatch& match : matches) reply.Bulk(JsonTypeName(match.node->type()));
+  for (const JsonMatch& match : matches) reply.Bulk(JsonTypeName(match.value().type()));
 }
 
 // --- JSON.RESP key [path] ---
@@ -410,9 +413,9 @@ void Resp(ShardContext& cx, Args args, ReplySink& reply) {
   if (path.is_legacy() && matches.empty()) return reply.Error(NoSuchPath(path));
   if (path.is_legacy()) matches.erase(matches.begin() + 1, matches.end());
   if (!FitsReply(cx, matches, reply, Remembered<size_t>(RespBytesOf))) return;
-  if (path.is_legacy()) return WalkJson(*matches[0].node, walker);
+  if (path.is_legacy()) return WalkJson(matches[0].value(), walker);
   reply.Array(matches.size());
-  for (const JsonMatch& match : matches) WalkJson(*match.node, walker);
+  for (const JsonMatch& match : matches) WalkJson(match.value(), walker);
 }
 
 // --- JSON.DEBUG ---
@@ -428,7 +431,9 @@ void DebugMemory(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindByPath(cx, JsonIn(value), path, reply, &matches)) return;
   auto bytes_of = Remembered<size_t>(JsonDoc::BytesOf);
   const auto show = [&](const JsonMatch& match) {
-    reply.Integer(static_cast<int64_t>(sizeof(JsonNode) + bytes_of(*match.node)));
+    const size_t bytes = match.node == nullptr ? FloatBytes(match.parent->packed_type())
+                                               : sizeof(JsonNode) + bytes_of(*match.node);
+    reply.Integer(static_cast<int64_t>(bytes));
   };
   if (path.is_legacy()) {
     return matches.empty() ? reply.Error(NoSuchPath(path)) : show(matches[0]);

@@ -73,8 +73,10 @@ TEST_P(JsonTest, SetRefusesWhatMakesNoSense) {
   EXPECT_TRUE(Run("json.set d $[ 1").starts_with("-Error occurred on position"));
   EXPECT_EQ(Run("json.set d $ 1 NX XX"), kSyntaxError);
   EXPECT_EQ(Run("json.set d $ 1 more"), kSyntaxError);
-  EXPECT_EQ(Run("json.set d $ [1] FPHA FP16"),
-            "-ERR FPHA is not supported: numbers of arrays keep their precision");
+  for (const char* end : {"FPHA", "FPHA FP8", "FPHA NX", "FPHA FP16 FPHA FP16", "FP16", "XX FPHA",
+                          "FPHA FP16 NX XX"}) {
+    EXPECT_EQ(Run("json.set d $ [1.5] " + std::string(end)), kSyntaxError) << end;
+  }
   MakeHash("h");
   EXPECT_EQ(Run("json.set h $ 1"), kNotJson);
   EXPECT_EQ(Get("d"), "{\"a\":1}");
@@ -487,6 +489,98 @@ TEST_P(JsonTest, WhatIsReplayedHasNoLimits) {
   EXPECT_EQ(RunWords({"json.arrappend", "d", "$", deep}), "[:2]");
 }
 
+// --- FPHA ---
+
+TEST_P(JsonTest, FphaPacksArrays) {
+  EXPECT_EQ(Run("json.set d $ [[1,2,3,4e3],[5,6.0,7,8]] FPHA FP16"), "+OK");
+  EXPECT_EQ(Get("d"), "[[1.0,2.0,3.0,4000.0],[5.0,6.0,7.0,8.0]]");
+  EXPECT_EQ(Run("json.set d $ {\"a\":[0.1,1],\"b\":[1,2]} XX fpha bf16"), "+OK");
+  EXPECT_EQ(Run("json.set d $.c [0.1] FPHA fp32 NX"), "+OK");
+  EXPECT_EQ(Run("json.set d $.c [0.2] FPHA fp32 NX"), "(nil)");
+  EXPECT_EQ(Run("json.set d $.e [1,[0.1]] FPHA FP64"), "+OK");
+  const std::string text = "{\"a\":[0.1,1.0],\"b\":[1,2],\"c\":[0.1],\"e\":[1,[0.1]]}";
+  EXPECT_EQ(Get("d"), text);
+  EXPECT_EQ(Run("json.set d $.a [70000.5] FPHA FP16"), "-ERR value out of range for FP16");
+  EXPECT_EQ(Run("json.set d $ [1,[0.5,1e39]] FPHA BF16"), "-ERR value out of range for BF16");
+  EXPECT_EQ(Run("json.set d $ [1.5e39] FPHA FP32"), "-ERR value out of range for FP32");
+  EXPECT_EQ(Get("d"), text);
+}
+
+TEST_P(JsonTest, PackedArraysAreRead) {
+  EXPECT_EQ(Run("json.set d $ {\"a\":[0.5,1,-2]} FPHA FP16"), "+OK");
+  EXPECT_EQ(Run("json.get d $.a[1:]"), "\"[1.0,-2.0]\"");
+  EXPECT_EQ(Run("json.get d a[0]"), "\"0.5\"");
+  EXPECT_EQ(Run("json.get d $.a[?(@>0.7)]"), "\"[1.0]\"");
+  EXPECT_EQ(Run("json.type d $..*"), "[\"array\", \"number\", \"number\", \"number\"]");
+  EXPECT_EQ(Run("json.type d .a[0]"), "\"number\"");
+  EXPECT_EQ(Run("json.arrlen d $..*"), "[:3, (nil), (nil), (nil)]");
+  EXPECT_EQ(Run("json.arrlen d .a[0]"),
+            "-WRONGTYPE wrong type of path value - expected array but found number");
+  EXPECT_EQ(Run("json.arrindex d $.a -2"), "[:2]");
+  EXPECT_EQ(Run("json.arrindex d $.a 3"), "[:-1]");
+  EXPECT_EQ(Run("json.resp d $..*"), "[[+[, \"0.5\", \"1\", \"-2\"], \"0.5\", \"1\", \"-2\"]");
+  EXPECT_EQ(Run("json.debug memory d $.a[0,1]"), "[:2, :2]");
+  EXPECT_EQ(Run("json.objlen d $.a[*]"), "[(nil), (nil), (nil)]");
+}
+
+TEST_P(JsonTest, PackedArraysChange) {
+  const auto set = [&] {
+    EXPECT_EQ(Run("json.set d $ {\"a\":[0.5,1,-2],\"b\":[[0.1,2]]} FPHA FP16"), "+OK");
+  };
+  const auto after = [&](std::string_view line, std::string_view reply, std::string_view text) {
+    set();
+    EXPECT_EQ(Run(line), reply) << line;
+    EXPECT_EQ(Get("d"), text) << line;
+  };
+  after("json.numincrby d $.a[1] 2", "\"[3.0]\"", "{\"a\":[0.5,3.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.numincrby d $..* 1", "\"[null,null,1.5,2.0,-1.0,null,1.0999755859375,3.0]\"",
+        "{\"a\":[1.5,2.0,-1.0],\"b\":[[1.0999755859375,3.0]]}");
+  after("json.numincrby d $.a[*] 1e308", "\"[1e308,1e308,1e308]\"",
+        "{\"a\":[1e308,1e308,1e308],\"b\":[[0.1,2.0]]}");
+  after("json.set d $.a[0] null", "+OK", "{\"a\":[null,1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.set d $..[0] 7", "+OK", "{\"a\":[7,1.0,-2.0],\"b\":[7]}");
+  after("json.set d $.a[0].x 7", "(nil)", "{\"a\":[0.5,1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.set d $.a[3] 7", "-ERR index out of bounds",
+        "{\"a\":[0.5,1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.merge d $.a[0] {\"x\":1}", "+OK", "{\"a\":[{\"x\":1},1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.merge d $.a[0] null", "+OK", "{\"a\":[1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.merge d $ {\"a\":[1]}", "+OK", "{\"a\":[1],\"b\":[[0.1,2.0]]}");
+  after("json.del d $.a[0,2]", ":2", "{\"a\":[1.0],\"b\":[[0.1,2.0]]}");
+  after("json.del d $.a[*]", ":3", "{\"a\":[],\"b\":[[0.1,2.0]]}");
+  after("json.del d $..[0]", ":2", "{\"a\":[1.0,-2.0],\"b\":[]}");
+  after("json.del d $..*", ":2", "");  // the key, too
+  after("json.clear d $.a[0,1]", ":2", "{\"a\":[0,0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.clear d $.a", ":1", "{\"a\":[],\"b\":[[0.1,2.0]]}");
+  after("json.clear d $..*", ":8", "{\"a\":[],\"b\":[]}");
+  after("json.toggle d $.a[0]", "[(nil)]", "{\"a\":[0.5,1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.arrappend d $.a 1 \"x\"", "[:5]", "{\"a\":[0.5,1.0,-2.0,1,\"x\"],\"b\":[[0.1,2.0]]}");
+  after("json.arrinsert d $.a 1 []", "[:4]", "{\"a\":[0.5,[],1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.arrpop d $.a 0", "[\"0.5\"]", "{\"a\":[1.0,-2.0],\"b\":[[0.1,2.0]]}");
+  after("json.arrpop d $..*", "[\"-2.0\", \"[0.1]\", (nil), (nil), (nil), \"2.0\", (nil), (nil)]",
+        "{\"a\":[0.5,1.0],\"b\":[]}");
+  after("json.arrtrim d $.a 1 1", "[:1]", "{\"a\":[1.0],\"b\":[[0.1,2.0]]}");
+  after("json.mset d $.a[0] 5 d $.b[0][0] 6", "+OK", "{\"a\":[5,1.0,-2.0],\"b\":[[6,2.0]]}");
+}
+
+// Packed, and with single numbers of the type.
+TEST_P(JsonTest, PackedArraysAreCopiedAndDumped) {
+  for (const char* type : {"FP16", "BF16", "FP32", "FP64"}) {
+    EXPECT_EQ(Run("json.set d $ {\"a\":[0.1,1,-2],\"b\":[0.1,3]} FPHA " + std::string(type)),
+              "+OK");
+    EXPECT_EQ(Run("json.arrappend d $.b 1"), "[:3]");
+    const std::string memory = Run("json.debug memory d $..*");
+    EXPECT_EQ(Run("copy d other replace"), ":1");
+    EXPECT_EQ(Get("other"), "{\"a\":[0.1,1.0,-2.0],\"b\":[0.1,3.0,1]}");
+    EXPECT_EQ(Run("json.debug memory other $..*"), memory);
+    const std::string dump = Call({"dump", "d"}).text;
+    EXPECT_EQ(RunWords({"restore", "back", "0", dump, "REPLACE"}), "+OK");
+    EXPECT_EQ(Get("back"), Get("d"));
+    EXPECT_EQ(Run("json.debug memory back $..*"), memory);
+    EXPECT_EQ(Call({"dump", "back"}).text, dump);
+    EXPECT_EQ(Run("json.get back $.b[?(@==$.a[0])]"), "\"[0.1]\"");
+  }
+}
+
 // --- Documents among other keys ---
 
 TEST_P(JsonTest, DocumentsAreCopiedRenamedAndDumped) {
@@ -528,6 +622,23 @@ TEST_P(SmallJsonTest, SizeIsLimited) {
             kTooLarge);
   EXPECT_EQ(Run("json.arrlen d ."), ":2");
   EXPECT_EQ(Run("exists e"), ":0");
+}
+
+TEST_P(SmallJsonTest, UnpackingIsLimited) {
+  constexpr std::string_view kTooLarge = "-ERR it would take more bytes than --max_bulk_len allows";
+  std::string numbers = "[0.5";
+  for (int i = 1; i < 300; ++i) numbers += ",1";
+  EXPECT_EQ(RunWords({"json.set", "d", "$", numbers + "]", "FPHA", "FP16"}), "+OK");
+  const std::string memory = Run("json.debug memory d");
+  const std::string text = Run("json.get d .");
+  for (const char* line :
+       {"json.set d $[0] 1", "json.merge d $[0] 1", "json.numincrby d $[0] 1", "json.clear d $[0]",
+        "json.arrappend d $ 1", "json.arrinsert d $ 0 1", "json.mset d $[0] 1"}) {
+    EXPECT_EQ(Run(line), kTooLarge) << line;
+    EXPECT_EQ(Run("json.debug memory d"), memory) << line;
+  }
+  EXPECT_EQ(Run("json.get d ."), text);
+  EXPECT_EQ(Run("json.arrpop d $ 0"), "[\"0.5\"]");
 }
 
 // A path may select one value many times.

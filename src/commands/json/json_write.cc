@@ -88,7 +88,7 @@ void KeepOutermost(JsonDoc& doc, JsonMatches* matches) {
   if (are_level) return;
   absl::flat_hash_set<const JsonNode*> chosen;
   for (const JsonMatch& match : *matches) chosen.insert(match.node);
-  absl::flat_hash_set<const JsonNode*> outermost;
+  absl::flat_hash_set<const JsonNode*> outermost;  // and packed arrays that are not chosen
   std::vector<const JsonNode*> todo = {&doc.root()};
   while (!todo.empty()) {
     const JsonNode* const node = todo.back();
@@ -97,12 +97,16 @@ void KeepOutermost(JsonDoc& doc, JsonMatches* matches) {
       outermost.insert(node);
       continue;
     }
-    for (size_t i = 0; i < node->size(); ++i) {
+    if (node->is_packed()) outermost.insert(node);
+    for (size_t i = 0; i < node->branches(); ++i) {
       const JsonNode& element = node->is_array() ? node->items()[i] : node->members()[i].value;
       if (element.size() > 0 || chosen.contains(&element)) todo.push_back(&element);
     }
   }
-  const auto is_inside = [&](const JsonMatch& match) { return !outermost.contains(match.node); };
+  const auto is_inside = [&](const JsonMatch& match) {
+    if (match.node != nullptr) return !outermost.contains(match.node);
+    return chosen.contains(match.parent) || !outermost.contains(match.parent);
+  };
   matches->erase(std::remove_if(matches->begin(), matches->end(), is_inside), matches->end());
 }
 
@@ -157,7 +161,8 @@ Outcome AddMember(ShardContext& cx, JsonDoc& doc, const Setting& setting) {
   if (!FindJson(doc, before, JsonVisitsMax(cx), &parents)) {
     return {.error = kErrJsonTooMuchWork};
   }
-  if (parents.empty()) return {};
+  // What has no node is a number.
+  if (parents.empty() || parents[0].node == nullptr) return {};
   JsonNode* const parent = parents[0].node;
   const JsonSelector& last = steps.back().selectors[0];
   if (last.kind == JsonSelector::Kind::kIndex) {
@@ -202,12 +207,14 @@ Outcome SetAt(ShardContext& cx, const Setting& setting) {
   SortForChange(&matches);
   const size_t depth = matches.front().depth + JsonDoc::DepthOf(setting.value.root());
   if (depth > JsonDepthMax(cx)) return {.error = kErrJsonTooDeep};
-  if (IsTooLarge(cx, doc.bytes(), setting.value.heap_bytes(), matches.size())) {
+  if (IsTooLarge(cx, doc.bytes() + BytesToUnpack(matches), setting.value.heap_bytes(),
+                 matches.size())) {
     return {.error = kErrJsonTooLarge};
   }
   if (setting.how == How::kMerge && setting.value.root().is_null() && !setting.path.is_root()) {
     EraseMatches(doc, &matches);
   } else {
+    UnpackForChange(doc, &matches);
     for (const JsonMatch& match : matches) {
       PutAt(doc, match.node, setting, &match == &matches.back());
     }
@@ -221,12 +228,23 @@ void ReplyOutcome(const Outcome& outcome, ReplySink& reply) {
   outcome.is_done ? reply.Ok() : reply.Null();
 }
 
-// JSON.SET key path value [NX | XX]
+std::optional<JsonFloat> JsonFloatOf(std::string_view name) {
+  for (size_t i = 0; i < kJsonFloats; ++i) {
+    const auto type = static_cast<JsonFloat>(i);
+    if (IsOption(name, FloatName(type))) return type;
+  }
+  return std::nullopt;
+}
+
+// JSON.SET key path value [NX | XX] [FPHA FP16 | BF16 | FP32 | FP64]
 void Set(ShardContext& cx, Args args, ReplySink& reply) {
   auto condition = Condition::kAlways;
+  std::optional<JsonFloat> packed_as;
   for (size_t i = 4; i < args.size(); ++i) {
-    if (IsOption(args[i], "FPHA")) {
-      return reply.Error("ERR FPHA is not supported: numbers of arrays keep their precision");
+    if (IsOption(args[i], "FPHA") && i + 1 < args.size() && !packed_as) {
+      packed_as = JsonFloatOf(args[++i]);
+      if (!packed_as) return reply.Error(kErrSyntax);
+      continue;
     }
     const bool is_absent = IsOption(args[i], "NX");
     if ((!is_absent && !IsOption(args[i], "XX")) || condition != Condition::kAlways) {
@@ -238,6 +256,9 @@ void Set(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ParseJsonPath(args, 2, JsonPlaces(cx.is_replayed()), reply, &path)) return;
   const DocPtr value = ParseJsonValue(cx, args[3], reply);
   if (value == nullptr) return;
+  if (packed_as && !value->PackArrays(*packed_as)) {
+    return reply.Error("ERR value out of range for " + std::string(FloatName(*packed_as)));
+  }
   ReplyOutcome(
       SetAt(cx, {.key = args.key(), .path = path, .value = *value, .condition = condition}), reply);
 }
@@ -299,7 +320,8 @@ std::string CheckTriplets(ShardContext& cx, Args args, std::vector<Triplet*> tri
       if (!matches.empty() && matches.front().depth + value_depth > JsonDepthMax(cx)) {
         return std::string(kErrJsonTooDeep);
       }
-      if (IsTooLarge(cx, JsonIn(handle).bytes(), triplet->value->heap_bytes(), matches.size())) {
+      const size_t bytes = JsonIn(handle).bytes() + BytesToUnpack(matches);
+      if (IsTooLarge(cx, bytes, triplet->value->heap_bytes(), matches.size())) {
         return std::string(kErrJsonTooLarge);
       }
     }
@@ -415,11 +437,12 @@ void Clear(ShardContext& cx, Args args, ReplySink& reply) {
   JsonDoc& doc = JsonIn(handle);
   JsonMatches matches;
   if (!FindByPath(cx, doc, path, reply, &matches)) return;
+  std::erase_if(matches, [](const JsonMatch& match) { return IsClear(match.value()); });
   SortForChange(&matches);
-  uint64_t count = 0;
+  if (IsTooLargeUnpacked(cx, doc, matches)) return reply.Error(kErrJsonTooLarge);
+  UnpackForChange(doc, &matches);
+  const size_t count = matches.size();
   for (const JsonMatch& match : matches) {
-    if (IsClear(*match.node)) continue;
-    ++count;
     doc.Set(match.node, match.node->is_array()    ? JsonNode::EmptyArray()
                         : match.node->is_object() ? JsonNode::EmptyObject()
                                                   : doc.MakeInt(0));

@@ -87,6 +87,7 @@ constexpr std::string_view kExamples[] = {
     "json.merge j $ {\"a\":1}",
     "json.mset j $ 1 k $ 2",
     "json.set j $ [1]\njson.numincrby j $[0] 2",
+    "json.set j $ [0.1,2] FPHA FP16\njson.numincrby j $[1] 2",
     "json.set j $ [1]\njson.nummultby j $[0] 2",
     "json.set j $ {\"a\":1}",
     "json.set j $ \"a\"\njson.strappend j \"b\"",

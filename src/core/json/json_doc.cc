@@ -79,6 +79,7 @@ JsonType JsonNode::type() const {
     case kUint:
       return JsonType::kInteger;
     case kArray:
+    case kPacked:
       return JsonType::kArray;
     case kObject:
       return JsonType::kObject;
@@ -100,7 +101,7 @@ JsonType JsonNode::type() const {
     case kNoMembers:
       return JsonType::kObject;
     default:
-      return JsonType::kString;
+      return kind() < kFp16 ? JsonType::kString : JsonType::kNumber;
   }
 }
 
@@ -123,6 +124,7 @@ double JsonNode::AsDouble() const {
         return static_cast<double>(static_cast<int64_t>(word_) >> 16) /
                kPowersOf10[word_ >> 8 & 255];
       }
+      if (const auto type = float_type()) return DecodeFloat(*type, float_bits());
       [[fallthrough]];
     default:
       return static_cast<double>(AsInt());
@@ -137,12 +139,10 @@ std::string_view JsonNode::AsText() const {
   return {static_cast<const char*>(block()) + sizeof(uint32_t), InBlock<uint32_t>()};
 }
 
-size_t JsonNode::size() const {
-  return tag() == kArray || tag() == kObject ? InBlock<uint32_t>() : 0;
-}
+size_t JsonNode::size() const { return tag() >= kArray ? InBlock<uint32_t>() : 0; }
 
 std::span<JsonNode> JsonNode::items() const {
-  DCHECK(is_array());
+  DCHECK(is_array() && !is_packed());
   if (tag() == kInline) return {};
   return {reinterpret_cast<JsonNode*>(static_cast<char*>(block()) + 8), InBlock<uint32_t>()};
 }
@@ -242,6 +242,7 @@ JsonNode JsonDoc::TakeRoot(JsonDoc* other) {
 }
 
 JsonNode JsonDoc::ShallowCopyOf(const JsonNode& node) {
+  if (node.is_packed()) return MakePacked(node.packed_type(), node.packed_bytes());
   if (node.is_array()) return MakeArray(node.size());
   if (node.is_object()) return MakeObject(node.size());
   if (node.block() == nullptr) return node;
@@ -260,7 +261,7 @@ JsonNode JsonDoc::CopyOf(const JsonNode& node) {
   };
   JsonNode result = ShallowCopyOf(node);
   std::vector<Copying> todo;
-  if (node.size() > 0) todo.push_back({&node, &result});
+  if (node.branches() > 0) todo.push_back({&node, &result});
   while (!todo.empty()) {
     const Copying copying = todo.back();
     todo.pop_back();
@@ -274,7 +275,7 @@ JsonNode JsonDoc::CopyOf(const JsonNode& node) {
         copying.to->members()[i].name = ShallowCopyOf(copying.from->members()[i].name);
       }
       *to = ShallowCopyOf(*from);
-      if (from->size() > 0) todo.push_back({from, to});
+      if (from->branches() > 0) todo.push_back({from, to});
     }
     if (copying.from->is_object()) BuildIndex(*copying.to);
   }
@@ -284,7 +285,7 @@ JsonNode JsonDoc::CopyOf(const JsonNode& node) {
 void JsonDoc::Clear(JsonNode* node) {
   Frames frames;
   const auto free = [&](JsonNode* of) {
-    if (of->size() > 0) {
+    if (of->branches() > 0) {
       frames.push_back({of, 0});
     } else {
       FreeScalar(*of);
@@ -322,6 +323,7 @@ void JsonDoc::ResizeArray(JsonNode* array, size_t capacity) {
 void JsonDoc::InsertAll(JsonNode* array, size_t at, std::span<const JsonNode> values) {
   DCHECK(array->is_array());
   if (values.empty()) return;
+  Unpack(array);
   const size_t size = array->size();
   DCHECK_LE(at, size);
   const size_t wanted = size + values.size();
@@ -335,13 +337,21 @@ void JsonDoc::InsertAll(JsonNode* array, size_t at, std::span<const JsonNode> va
 }
 
 JsonNode JsonDoc::TakeItem(JsonNode* array, size_t at) {
-  const JsonNode item = std::exchange(array->items()[at], JsonNode());
+  const JsonNode item =
+      array->is_packed() ? CopyOf(array->item(at)) : std::exchange(array->items()[at], JsonNode());
   EraseItems(array, at, 1);
   return item;
 }
 
 void JsonDoc::EraseItems(JsonNode* array, size_t at, size_t count) {
   if (count == 0) return;
+  if (array->is_packed()) {
+    const size_t width = FloatBytes(array->packed_type());
+    char* const numbers = const_cast<char*>(array->packed_bytes().data());
+    const size_t size = array->size();
+    std::memmove(numbers + at * width, numbers + (at + count) * width, (size - at - count) * width);
+    return CutPacked(array, size - count);
+  }
   const std::span<JsonNode> items = array->items();
   DCHECK_LE(at + count, items.size());
   for (JsonNode& item : items.subspan(at, count)) Clear(&item);
@@ -482,6 +492,18 @@ void JsonDoc::EraseAt(JsonNode* container, const std::vector<size_t>& positions)
   }
   const size_t size = container->size();
   size_t kept = 0, next = 0;
+  if (container->is_packed()) {
+    const size_t width = FloatBytes(container->packed_type());
+    char* const numbers = const_cast<char*>(container->packed_bytes().data());
+    for (size_t i = 0; i < size; ++i) {
+      if (next < positions.size() && positions[next] == i) {
+        ++next;
+      } else {
+        std::memmove(numbers + kept++ * width, numbers + i * width, width);
+      }
+    }
+    return CutPacked(container, kept);
+  }
   for (size_t i = 0; i < size; ++i) {
     const bool goes = next < positions.size() && positions[next] == i;
     next += goes;
@@ -513,6 +535,7 @@ size_t JsonDoc::BytesOf(const JsonNode& node) {
   struct Sum {
     void Begin(const JsonNode& of) { Scalar(of); }
     void End(const JsonNode&) {}
+    void Packed(const JsonNode& of) { Scalar(of); }
     void Scalar(const JsonNode& of) { bytes += UsableSize(of.block()); }
     void Element(const JsonNode& container, size_t index) {
       if (container.is_object()) Scalar(container.members()[index].name);
@@ -527,6 +550,10 @@ size_t JsonDoc::DepthOf(const JsonNode& node) {
   struct Depth {
     void Begin(const JsonNode&) { most = std::max(most, ++now); }
     void End(const JsonNode&) { --now; }
+    void Packed(const JsonNode& of) {
+      Begin(of);
+      End(of);
+    }
     void Scalar(const JsonNode&) {}
     void Element(const JsonNode&, size_t) {}
     size_t now = 0, most = 0;
@@ -536,21 +563,30 @@ size_t JsonDoc::DepthOf(const JsonNode& node) {
 }
 
 bool JsonDoc::IsEqual(const JsonNode& left, const JsonNode& right) {
+  const auto are_same_numbers = [](const JsonNode& a, const JsonNode& b) {
+    if (a.type() != JsonType::kInteger || b.type() != JsonType::kInteger) {
+      return a.AsDouble() == b.AsDouble();
+    }
+    return a.is_uint() == b.is_uint() && a.AsUint() == b.AsUint();
+  };
   std::vector<std::pair<const JsonNode*, const JsonNode*>> todo = {{&left, &right}};
   while (!todo.empty()) {
     const auto [a, b] = todo.back();
     todo.pop_back();
     if (a->IsSameWord(*b)) continue;
     if (a->is_number() && b->is_number()) {
-      const bool are_integers = a->type() == JsonType::kInteger && b->type() == JsonType::kInteger;
-      if (are_integers ? a->is_uint() != b->is_uint() || a->AsUint() != b->AsUint()
-                       : a->AsDouble() != b->AsDouble()) {
-        return false;
-      }
+      if (!are_same_numbers(*a, *b)) return false;
     } else if (a->is_string() && b->is_string()) {
       if (a->AsText() != b->AsText()) return false;
     } else if (a->is_array() && b->is_array()) {
       if (a->size() != b->size()) return false;
+      if (a->is_packed() || b->is_packed()) {
+        for (size_t i = 0; i < a->size(); ++i) {
+          const JsonNode x = a->item(i), y = b->item(i);
+          if (!x.is_number() || !y.is_number() || !are_same_numbers(x, y)) return false;
+        }
+        continue;
+      }
       for (size_t i = 0; i < a->size(); ++i) todo.push_back({&a->items()[i], &b->items()[i]});
     } else if (a->is_object() && b->is_object()) {
       if (a->size() != b->size()) return false;
@@ -572,7 +608,7 @@ bool JsonDoc::IsEqual(const JsonNode& left, const JsonNode& right) {
 bool JsonDoc::FreeSome(size_t budget) {
   absl::InlinedVector<JsonNode*, 16> path;
   const auto descend = [&path](JsonNode* node) {
-    for (; node->size() > 0; node = ElementOf(*node, node->size() - 1)) path.push_back(node);
+    for (; node->branches() > 0; node = ElementOf(*node, node->size() - 1)) path.push_back(node);
   };
   descend(&root_);
   for (; budget > 0; --budget) {
@@ -604,7 +640,7 @@ bool JsonDoc::CopySome(const JsonDoc& from, size_t budget) {
   };
   absl::InlinedVector<Level, 16> path;
   if (root_.is_null()) root_ = ShallowCopyOf(from.root_);
-  for (Level level = {&from.root_, &root_}; level.from->size() > 0;) {
+  for (Level level = {&from.root_, &root_}; level.from->branches() > 0;) {
     path.push_back(level);
     const size_t copied = level.to->size();
     if (copied == 0) break;
@@ -617,7 +653,9 @@ bool JsonDoc::CopySome(const JsonDoc& from, size_t budget) {
     const Level level = path.back();
     const size_t at = level.to->size();
     const JsonNode* const element = ElementOf(*level.from, at);
-    size_t text_bytes = element->is_string() ? element->AsText().size() : 0;
+    size_t text_bytes = element->is_string()   ? element->AsText().size()
+                        : element->is_packed() ? element->packed_bytes().size()
+                                               : 0;
     HeaderOf(*level.to)->size = static_cast<uint32_t>(at + 1);
     *ElementOf(*level.to, at) = ShallowCopyOf(*element);
     if (level.from->is_object()) {
@@ -628,7 +666,7 @@ bool JsonDoc::CopySome(const JsonDoc& from, size_t budget) {
         *FindSlot(*level.to, name.AsText()) = static_cast<uint32_t>(at + 1);
       }
     }
-    if (element->size() > 0) path.push_back({element, ElementOf(*level.to, at)});
+    if (element->branches() > 0) path.push_back({element, ElementOf(*level.to, at)});
     budget -= std::min(budget, 1 + text_bytes / 64);
   }
 }
@@ -642,7 +680,7 @@ void JsonDoc::MoveTree(JsonNode* node, BlockMover& mover) {
   Frames frames;
   const auto visit = [&](JsonNode* of) {
     MoveBlock(of, mover);
-    if (of->size() > 0) frames.push_back({of, 0});
+    if (of->branches() > 0) frames.push_back({of, 0});
   };
   visit(node);
   while (!frames.empty()) {
@@ -666,18 +704,18 @@ JsonDoc* JsonDoc::Move(JsonDoc* doc, BlockMover& mover, uint64_t* cursor) {
   JsonNode* pivot = &doc->root_;
   for (;; pivot = ElementOf(*pivot, 0)) {
     if (is_first) MoveBlock(pivot, mover);
-    if (pivot->size() != 1) break;
+    if (pivot->branches() != 1) break;
     if (is_first && pivot->is_object()) MoveBlock(&pivot->members()[0].name, mover);
   }
   const uint64_t enough = mover.work() + kMovedInStep;
   size_t inner = *cursor & UINT32_MAX;
-  for (size_t outer = *cursor >> 32; outer < pivot->size(); ++outer, inner = 0) {
+  for (size_t outer = *cursor >> 32; outer < pivot->branches(); ++outer, inner = 0) {
     JsonNode* const element = ElementOf(*pivot, outer);
     if (inner == 0) {
       if (pivot->is_object()) MoveBlock(&pivot->members()[outer].name, mover);
       MoveBlock(element, mover);
     }
-    for (; inner < element->size(); ++inner) {
+    for (; inner < element->branches(); ++inner) {
       if (mover.work() >= enough && inner > 0) {
         *cursor = uint64_t{outer} << 32 | inner;
         return doc;
@@ -687,7 +725,7 @@ JsonDoc* JsonDoc::Move(JsonDoc* doc, BlockMover& mover, uint64_t* cursor) {
       mover.CountVisit();
     }
     mover.CountVisit();
-    if (mover.work() >= enough && outer + 1 < pivot->size()) {
+    if (mover.work() >= enough && outer + 1 < pivot->branches()) {
       *cursor = uint64_t{outer + 1} << 32;
       return doc;
     }
@@ -709,6 +747,10 @@ void JsonDoc::CheckInvariants() const {
       }
     }
     void End(const JsonNode&) {}
+    void Packed(const JsonNode& node) {
+      CHECK_GT(node.size(), 0u);
+      for (size_t i = 0; i < node.size(); ++i) CHECK(std::isfinite(node.item(i).AsDouble()));
+    }
     void Scalar(const JsonNode&) {}
     void Element(const JsonNode&, size_t) {}
   } check;

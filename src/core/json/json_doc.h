@@ -6,6 +6,10 @@
 //
 //   array    size (4), capacity (4), nodes
 //   object   size (4), capacity (4), members, and the table: slots of 4 bytes, 0 or 1 + a position
+//   packed   size (4), JsonFloat (4), numbers
+//
+// JSON.SET packs arrays for FPHA. An array that gets a value is unpacked: its numbers become nodes
+// of the same type, so nobody who reads it can tell.
 //
 // No function here recurses, so a document may be as deep as whoever made it allows.
 #pragma once
@@ -55,6 +59,8 @@ class JsonDoc {
   JsonNode MakeArray(size_t capacity);   // empty
   JsonNode MakeObject(size_t capacity);  // empty
   JsonNode CopyOf(const JsonNode& node);
+  // REQUIRES: `bytes` are some numbers of the type.
+  JsonNode MakePacked(JsonFloat type, std::string_view bytes);
   // The root of another one, which is null then.
   JsonNode TakeRoot(JsonDoc* other);
 
@@ -81,6 +87,11 @@ class JsonDoc {
   void EraseMember(JsonNode* object, size_t at);
   // Of a container: the elements at these positions, which ascend.
   void EraseAt(JsonNode* container, const std::vector<size_t>& positions);
+  // Packs each array that has numbers only, of which one is no integer. False: a number is beyond
+  // the type; some arrays are packed then.
+  [[nodiscard]] bool PackArrays(JsonFloat type);
+  // Its items() are valid then. REQUIRES: an array.
+  void Unpack(JsonNode* array);
 
   // --- Of a part ---
 
@@ -124,6 +135,8 @@ class JsonDoc {
   void ResizeArray(JsonNode* array, size_t capacity);
   void ResizeObject(JsonNode* object, size_t capacity);
   void ShrinkIfEmptier(JsonNode* container);
+  // Drops the numbers behind the first `size`.
+  void CutPacked(JsonNode* array, size_t size);
   static void MoveBlock(JsonNode* node, BlockMover& mover);
   static void MoveTree(JsonNode* node, BlockMover& mover);
 

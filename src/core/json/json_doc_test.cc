@@ -244,11 +244,16 @@ class JsonStepsTest : public testing::TestWithParam<const char*> {
     }
     return text;
   }
+  static std::unique_ptr<JsonDoc> Doc() {
+    auto doc = DocOf(Text());
+    EXPECT_TRUE(doc->PackArrays(JsonFloat::kFp32));
+    return doc;
+  }
 };
 
 TEST_P(JsonStepsTest, FreesInSteps) {
   for (size_t budget : {1u, 3u, 1000u}) {
-    const auto doc = DocOf(Text());
+    const auto doc = Doc();
     size_t before = doc->bytes();
     while (!doc->FreeSome(budget)) {
       EXPECT_LE(doc->bytes(), before);
@@ -256,12 +261,12 @@ TEST_P(JsonStepsTest, FreesInSteps) {
     }
     EXPECT_EQ(doc->heap_bytes(), 0u);
   }
-  auto doc = DocOf(Text());
+  auto doc = Doc();
   doc->FreeSome(5);  // and is destroyed
 }
 
 TEST_P(JsonStepsTest, MovesInSteps) {
-  auto* doc = DocOf(Text()).release();
+  auto* doc = Doc().release();
   const std::string text = JsonText(doc->root());
   const size_t bytes = doc->bytes();
   BlockMover mover(nullptr);
@@ -286,7 +291,7 @@ TEST_P(JsonStepsTest, MovesInSteps) {
 }
 
 TEST_P(JsonStepsTest, CopiesInSteps) {
-  const auto doc = DocOf(Text());
+  const auto doc = Doc();
   for (size_t budget : {size_t{1}, size_t{3}, size_t{100}}) {
     JsonDoc copy;
     size_t steps = 1;
@@ -294,7 +299,7 @@ TEST_P(JsonStepsTest, CopiesInSteps) {
     copy.CheckInvariants();
     EXPECT_EQ(JsonText(copy.root()), JsonText(doc->root()));
     EXPECT_EQ(copy.heap_bytes(), JsonDoc::BytesOf(copy.root()));
-    if (budget == 1 && doc->root().size() > 1) {
+    if (budget == 1 && doc->root().branches() > 1) {
       EXPECT_GT(steps, doc->root().size() - 1);
     }
     // One that is left half done is freed.
@@ -304,17 +309,19 @@ TEST_P(JsonStepsTest, CopiesInSteps) {
 }
 
 TEST_P(JsonStepsTest, CopiesShareNothing) {
-  auto doc = DocOf(Text());
+  auto doc = Doc();
   auto copy = std::make_unique<JsonDoc>();
   *copy->mutable_root() = copy->CopyOf(doc->root());
   copy->CheckInvariants();
   EXPECT_TRUE(JsonDoc::IsEqual(doc->root(), copy->root()));
   doc.reset();
-  EXPECT_EQ(JsonText(copy->root()), JsonText(DocOf(Text())->root()));
+  EXPECT_EQ(JsonText(copy->root()), JsonText(Doc()->root()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Documents, JsonStepsTest,
                          testing::Values("1", "\"a text of many bytes\"", "[]", "[[[[1]]]]", "@",
+                                         "[1.5,2,3]", "[[[1.5,2]]]",
+                                         "{\"a\":[1.5],\"b\":[@,[2.5,1],[0.5]],\"c\":1}",
                                          "{\"one\":{\"and only\":[@,@,1]}}",
                                          "[@,[],{},[1,[2,[3,@]]],\"a text of many bytes\"]"));
 

@@ -13,6 +13,7 @@
 
 #include "core/json/json_finder.h"
 #include "core/json/json_regex.h"
+#include "core/json/json_walk.h"
 
 namespace dfly {
 
@@ -49,10 +50,30 @@ bool Compares(Op op, const JsonNode& a, const JsonNode& b) {
   return a.is_string() && IsOrdered(op, a.AsText(), b.AsText());
 }
 
+// What it takes, about. The allocator is not asked: a number of a packed array has no block.
+size_t BytesIn(const JsonNode& node) {
+  struct Sum {
+    void Begin(const JsonNode& of) {
+      bytes += 8 + of.size() * (of.is_object() ? sizeof(JsonMember) : sizeof(JsonNode));
+    }
+    void End(const JsonNode&) {}
+    void Packed(const JsonNode& of) { bytes += 8 + of.packed_bytes().size(); }
+    void Scalar(const JsonNode& of) {
+      if (of.block() != nullptr) bytes += of.is_string() ? 4 + of.AsText().size() : 8;
+    }
+    void Element(const JsonNode& container, size_t index) {
+      if (container.is_object()) Scalar(container.members()[index].name);
+    }
+    size_t bytes = 0;
+  } sum;
+  WalkJson(node, sum);
+  return sum.bytes;
+}
+
 // To compare them, in visits.
 uint64_t CostOf(const JsonNode& a, const JsonNode& b) {
   if (a.is_string()) return a.AsText().size() / 64;
-  return a.size() > 0 && a.size() == b.size() ? JsonDoc::BytesOf(a) / 16 : 0;
+  return a.size() > 0 && a.size() == b.size() ? BytesIn(a) / 16 : 0;
 }
 // The same for any operator.
 uint64_t CostOf(Op op, const JsonNode& a, const JsonNode& b) {
@@ -72,13 +93,6 @@ std::optional<int64_t> SizeOf(const JsonNode& node) {
 // REQUIRES: it has a size.
 bool IsEmpty(const JsonNode& node) {
   return node.is_string() ? node.AsText().empty() : node.size() == 0;
-}
-
-// What stands for an array: a list, or one that is one. None: it is no array.
-std::optional<std::span<const JsonNode>> ItemsOf(const JsonValues& values) {
-  if (values.is_list) return values.nodes;
-  if (values.nodes.empty() || !values.nodes[0].is_array()) return std::nullopt;
-  return values.nodes[0].items();
 }
 
 }  // namespace
@@ -154,7 +168,10 @@ bool JsonFinder::HoldsForAny(const JsonExpr& condition, JsonNode* element) {
   return op == Op::kNotIn ? !holds : holds;
 }
 
-bool JsonFinder::Holds(const JsonExpr& condition, const JsonNode& a, const JsonNode& b) {
+bool JsonFinder::Holds(const JsonExpr& condition, const JsonNode& left, const JsonNode& right) {
+  const bool has_items = condition.op >= Op::kIn && condition.op <= Op::kNoneOf;
+  const JsonNode a = has_items ? Unpacked(left) : left;
+  const JsonNode b = has_items ? Unpacked(right) : right;
   switch (condition.op) {
     case Op::kMatches:
     case Op::kMatchesAll:
@@ -240,14 +257,15 @@ JsonValues JsonFinder::EvaluatePath(const JsonExpr& path, JsonNode* element) {
   if (path.is_list) {
     JsonMatches matches;
     if (!Find(from, path.steps, &matches)) matches.clear();
-    for (const JsonMatch& match : matches) values.nodes.push_back(*match.node);
+    for (const JsonMatch& match : matches) values.nodes.push_back(match.value());
     return values;
   }
+  JsonMatch match = {from, nullptr, 0};
   for (const JsonStep& step : path.steps) {
-    from = Work() ? OneIn(step.selectors[0], *from) : nullptr;
-    if (from == nullptr) return values;
+    const JsonMatch container = match;
+    if (!Work() || !OneIn(step.selectors[0], container, &match)) return values;
   }
-  values.nodes.push_back(*from);
+  values.nodes.push_back(match.value());
   return values;
 }
 
@@ -340,7 +358,7 @@ std::optional<JsonNode> JsonFinder::Round(const JsonExpr& call, const JsonNode& 
 
 // Functions that give one value of a list or an array.
 JsonValues JsonFinder::CallArray(const JsonExpr& call, JsonNode* element) {
-  const JsonValues of = Evaluate(*call.parts[0], element);
+  JsonValues of = Evaluate(*call.parts[0], element);
   const auto one = [](JsonNode node) { return JsonValues{.nodes = {node}}; };
   if (call.function == JsonFunction::kCount) {
     const bool is_nothing = of.nodes.empty() && !of.is_list;
@@ -445,9 +463,26 @@ JsonValues JsonFinder::Concat(const JsonExpr& call, JsonNode* element) {
   return results;
 }
 
+JsonNode JsonFinder::Unpacked(const JsonNode& node) {
+  if (!node.is_packed()) return node;
+  if (!Work(2 * (1 + node.size()))) return {};
+  std::vector<JsonNode> numbers(node.size());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = node.item(i);
+  return scratch_.Array(numbers);
+}
+
+std::optional<std::span<const JsonNode>> JsonFinder::ItemsOf(JsonValues& values) {
+  if (values.is_list) return values.nodes;
+  if (values.nodes.empty()) return std::nullopt;
+  JsonNode& node = values.nodes[0];
+  node = Unpacked(node);
+  if (!node.is_array()) return std::nullopt;
+  return node.items();
+}
+
 JsonNode JsonFinder::ArrayOf(std::span<const JsonNode> nodes) {
   for (const JsonNode& node : nodes) {
-    if (!Work(2 + (node.block() == nullptr ? 0 : JsonDoc::BytesOf(node) / 4))) return {};
+    if (!Work(2 + (node.block() == nullptr ? 0 : BytesIn(node) / 4))) return {};
   }
   return scratch_.Array(nodes);
 }
@@ -458,6 +493,8 @@ JsonValues JsonFinder::Append(const JsonExpr& call, JsonNode* element) {
   if (to.nodes.empty()) return {};
   if (to.is_list) to = {.nodes = {ArrayOf(to.nodes)}};
   if (!to.nodes[0].is_array()) return {};
+  to.nodes[0] = Unpacked(to.nodes[0]);
+  if (to.nodes[0].is_null()) return {};
   const std::span<const JsonNode> items = to.nodes[0].items();
   if (!Work(1 + 2 * items.size())) return {};
   std::vector<JsonNode> all(items.begin(), items.end());

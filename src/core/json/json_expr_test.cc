@@ -41,7 +41,7 @@ std::string Get(std::string_view text, std::string_view path_text, uint64_t work
   } else {
     JsonMatches matches;
     if (!FindJson(doc, path.steps(), work, &matches)) return "too much";
-    for (const JsonMatch& match : matches) show(*match.node);
+    for (const JsonMatch& match : matches) show(match.value());
   }
   doc.CheckInvariants();
   EXPECT_EQ(JsonText(doc.root()), [&] {

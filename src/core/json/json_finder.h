@@ -96,8 +96,9 @@ class JsonFinder {
   // --- json_match.cc ---
 
   static bool HasOne(const JsonStep& step);
-  static JsonNode* OneIn(const JsonSelector& selector, const JsonNode& container);
-  static JsonNode* ElementOf(const JsonNode& container, size_t index);
+  // False: it is not there.
+  static bool OneIn(const JsonSelector& selector, const JsonMatch& from, JsonMatch* found);
+  static JsonMatch ElementOf(const JsonMatch& from, size_t index);
   bool Select(std::span<const JsonStep> steps, JsonMatches* matches);
   bool SelectDeep(const JsonStep& step, const JsonMatch& from,
                   absl::flat_hash_set<const JsonNode*>* seen, JsonMatches* found);
@@ -114,7 +115,7 @@ class JsonFinder {
   bool IsTrue(const JsonExpr& condition, JsonNode* element);
   bool IsThere(const JsonExpr& value, JsonNode* element);
   bool HoldsForAny(const JsonExpr& condition, JsonNode* element);
-  bool Holds(const JsonExpr& condition, const JsonNode& a, const JsonNode& b);
+  bool Holds(const JsonExpr& condition, const JsonNode& left, const JsonNode& right);
   bool IsIn(const JsonNode& value, std::span<const JsonNode> items);
   // Null: it matches nothing, or took too much.
   const re2::RE2* RegexOf(std::string_view pattern);
@@ -132,6 +133,10 @@ class JsonFinder {
   JsonValues NamesIn(const JsonValues& of, bool is_operator);
   JsonValues Concat(const JsonExpr& call, JsonNode* element);
   JsonValues Append(const JsonExpr& call, JsonNode* element);
+  // A packed array as one of nodes, which is the scratch's. Null: it took too much.
+  JsonNode Unpacked(const JsonNode& node);
+  // What stands for an array: a list, or one that is one. None: it is no array.
+  std::optional<std::span<const JsonNode>> ItemsOf(JsonValues& values);
   // As one node. Their size counts as work. Null: it took too much.
   JsonNode ArrayOf(std::span<const JsonNode> nodes);
 

@@ -2,6 +2,8 @@
 // Paths and documents of any bytes: a text is refused, or is the document that another parser reads
 // in it; what a path selects can be changed and erased, and the document stays whole.
 //
+// Packed arrays behave as those of nodes with the same numbers do.
+//
 //   input   size of the path (1), path, depth_max (1), what to do (1), the document's text
 #include <gtest/gtest.h>
 
@@ -10,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json/json_doc.h"
 #include "core/json/json_match.h"
@@ -57,6 +60,7 @@ bool IsSame(const JsonNode& node, const nlohmann::json& model) {
 
 void ChangeMatches(JsonDoc* doc, JsonMatches* matches, uint8_t what) {
   SortForChange(matches);
+  UnpackForChange(*doc, matches);
   for (const JsonMatch& match : *matches) {
     switch (what % 4) {
       case 0:
@@ -75,6 +79,53 @@ void ChangeMatches(JsonDoc* doc, JsonMatches* matches, uint8_t what) {
         break;
     }
   }
+}
+
+// What the path finds, and what the document is after a change of that. Empty: it was too much.
+std::vector<std::string> Outcome(JsonDoc* doc, const JsonPath& path, uint8_t what) {
+  std::vector<std::string> texts;
+  if (path.projection() != nullptr) {
+    const auto show = [&](std::span<const JsonNode> nodes) {
+      for (const JsonNode& node : nodes) texts.push_back(JsonText(node));
+      texts.emplace_back();
+    };
+    return ProjectJson(*doc, *path.projection(), kWorkMax, show) ? texts
+                                                                 : std::vector<std::string>();
+  }
+  JsonMatches matches;
+  if (!FindJson(*doc, path.steps(), kWorkMax, &matches)) return {};
+  for (const JsonMatch& match : matches) texts.push_back(JsonText(match.value()));
+  if (what % 4 == 2) return texts;  // depends on the order in which they change
+  ChangeMatches(doc, &matches, what);
+  doc->CheckInvariants();
+  texts.push_back(JsonText(doc->root()));
+  return texts;
+}
+
+void CheckPacked(std::string_view text, const JsonPath& path, uint8_t what) {
+  JsonDoc packed, plain;
+  CHECK_EQ(ParseJson(text, JsonDoc::kDepthMax, &packed), "");
+  if (!packed.PackArrays(static_cast<JsonFloat>(what / 4 % kJsonFloats))) return;
+  packed.CheckInvariants();
+  *plain.mutable_root() = plain.CopyOf(packed.root());
+  std::vector<JsonNode*> todo = {plain.mutable_root()};
+  while (!todo.empty()) {
+    JsonNode* const node = todo.back();
+    todo.pop_back();
+    if (node->is_array()) {
+      plain.Unpack(node);
+      for (JsonNode& item : node->items()) todo.push_back(&item);
+    } else if (node->is_object()) {
+      for (JsonMember& member : node->members()) todo.push_back(&member.value);
+    }
+  }
+  plain.CheckInvariants();
+  CHECK_EQ(JsonText(packed.root()), JsonText(plain.root()));
+  CHECK(JsonDoc::IsEqual(packed.root(), plain.root()));
+  const auto of_packed = Outcome(&packed, path, what);
+  const auto of_plain = Outcome(&plain, path, what);
+  if (of_packed.empty() || of_plain.empty()) return;
+  CHECK(of_packed == of_plain) << text << " " << path.text();
 }
 
 void CheckOneInput(std::string_view data) {
@@ -108,6 +159,7 @@ void CheckOneInput(std::string_view data) {
 
   JsonPath path;
   if (!JsonPath::Parse(path_text, &path).empty()) return;
+  CheckPacked(text, path, what);
   if (path.projection() != nullptr) {
     std::string shown;
     const auto show = [&](std::span<const JsonNode> nodes) {
@@ -150,7 +202,9 @@ std::string RandomText(Random* random, int depth) {
                                              "false",
                                              "null",
                                              "[]",
-                                             "{}"};
+                                             "{}",
+                                             "[0.1,2,-3.5]",
+                                             "[1.5]"};
   static constexpr const char* kNames[] = {"a", "b", "c", "a long name", ""};
   if (depth == 0 || random->OneIn(3)) return kScalars[random->Uniform(std::size(kScalars))];
   const bool is_object = random->OneIn(2);

@@ -24,6 +24,11 @@ size_t BoundIn(int64_t index, size_t size) {
   return static_cast<size_t>(std::min(index, signed_size));
 }
 
+// REQUIRES: it is not packed.
+JsonNode* NodeIn(const JsonNode& container, size_t index) {
+  return container.is_array() ? &container.items()[index] : &container.members()[index].value;
+}
+
 }  // namespace
 
 bool JsonFinder::Find(JsonNode* from, std::span<const JsonStep> steps, JsonMatches* matches) {
@@ -32,9 +37,8 @@ bool JsonFinder::Find(JsonNode* from, std::span<const JsonStep> steps, JsonMatch
   // Of most paths this is all.
   while (!steps.empty() && HasOne(steps.front())) {
     if (!Work()) return false;
-    JsonNode* const node = OneIn(steps.front().selectors[0], *match.node);
-    if (node == nullptr) return true;
-    match = {node, match.node, match.depth + 1};
+    const JsonMatch container = match;
+    if (!OneIn(steps.front().selectors[0], container, &match)) return true;
     steps = steps.subspan(1);
   }
   matches->push_back(match);
@@ -47,17 +51,25 @@ bool JsonFinder::HasOne(const JsonStep& step) {
   const Kind kind = step.selectors[0].kind;
   return kind == Kind::kName || kind == Kind::kIndex;
 }
-JsonNode* JsonFinder::OneIn(const JsonSelector& selector, const JsonNode& container) {
+bool JsonFinder::OneIn(const JsonSelector& selector, const JsonMatch& from, JsonMatch* found) {
+  JsonNode* const container = from.node;
+  if (container == nullptr) return false;
   if (selector.kind == Kind::kName) {
-    return container.is_object() ? JsonDoc::Find(container, selector.name) : nullptr;
+    JsonNode* const node =
+        container->is_object() ? JsonDoc::Find(*container, selector.name) : nullptr;
+    *found = {node, container, from.depth + 1};
+    return node != nullptr;
   }
-  if (!container.is_array()) return nullptr;
-  const std::optional<size_t> index = IndexIn(selector.index, container.size());
-  return index ? &container.items()[*index] : nullptr;
+  if (!container->is_array()) return false;
+  const std::optional<size_t> index = IndexIn(selector.index, container->size());
+  if (index) *found = ElementOf(from, *index);
+  return index.has_value();
 }
 
-JsonNode* JsonFinder::ElementOf(const JsonNode& container, size_t index) {
-  return container.is_array() ? &container.items()[index] : &container.members()[index].value;
+JsonMatch JsonFinder::ElementOf(const JsonMatch& from, size_t index) {
+  JsonNode* const container = from.node;
+  JsonNode* const node = container->is_packed() ? nullptr : NodeIn(*container, index);
+  return {node, container, from.depth + 1, static_cast<uint32_t>(index)};
 }
 
 bool JsonFinder::Select(std::span<const JsonStep> steps, JsonMatches* matches) {
@@ -90,9 +102,10 @@ bool JsonFinder::SelectDeep(const JsonStep& step, const JsonMatch& from,
     size_t next;
   };
   absl::InlinedVector<Frame, 8> frames;
+  if (from.node == nullptr) return Work();
   const auto enter = [&](const JsonMatch& match) {
     if (seen != nullptr && !seen->insert(match.node).second) return true;
-    if (match.node->size() > 0) frames.push_back({match, 0});
+    if (match.node->branches() > 0) frames.push_back({match, 0});
     return SelectIn(step, match, found);
   };
   if (!enter(from)) return false;
@@ -103,7 +116,7 @@ bool JsonFinder::SelectDeep(const JsonStep& step, const JsonMatch& from,
       frames.pop_back();
       continue;
     }
-    JsonNode* const node = ElementOf(*container, frame.next++);
+    JsonNode* const node = NodeIn(*container, frame.next++);
     if (!Work()) return false;
     if (node->size() > 0 && !enter({node, container, frame.match.depth + 1})) return false;
   }
@@ -112,18 +125,18 @@ bool JsonFinder::SelectDeep(const JsonStep& step, const JsonMatch& from,
 
 bool JsonFinder::SelectIn(const JsonStep& step, const JsonMatch& from, JsonMatches* found) {
   JsonNode* const container = from.node;
-  const size_t size = container->size();
+  const size_t size = container == nullptr ? 0 : container->size();
   if (size == 0) return Work();
-  const auto add = [&](JsonNode* node) {
-    found->push_back({node, container, from.depth + 1});
+  const auto add = [&](const JsonMatch& match) {
+    found->push_back(match);
     return Work(kMatchWork);
   };
   for (const JsonSelector& selector : step.selectors) {
     switch (selector.kind) {
       case Kind::kName:
       case Kind::kIndex: {
-        JsonNode* const node = OneIn(selector, *container);
-        if (node != nullptr && !add(node)) return false;
+        JsonMatch match = {};
+        if (OneIn(selector, from, &match) && !add(match)) return false;
         break;
       }
       case Kind::kSlice: {
@@ -132,20 +145,22 @@ bool JsonFinder::SelectIn(const JsonStep& step, const JsonMatch& from, JsonMatch
         const size_t end = selector.end ? BoundIn(*selector.end, size) : size;
         const auto step_size = static_cast<uint64_t>(selector.step);
         for (size_t i = begin; i < end; i = step_size < end - i ? i + step_size : end) {
-          if (!add(ElementOf(*container, i))) return false;
+          if (!add(ElementOf(from, i))) return false;
         }
         break;
       }
       case Kind::kAll:
         for (size_t i = 0; i < size; ++i) {
-          if (!add(ElementOf(*container, i))) return false;
+          if (!add(ElementOf(from, i))) return false;
         }
         break;
       case Kind::kFilter:
         for (size_t i = 0; i < size; ++i) {
-          JsonNode* const node = ElementOf(*container, i);
+          const JsonMatch match = ElementOf(from, i);
+          JsonNode number = match.value();  // who has no node
           if (!Work()) return false;
-          if (Passes(*selector.filter, node) && !add(node)) return false;
+          JsonNode* const element = match.node == nullptr ? &number : match.node;
+          if (Passes(*selector.filter, element) && !add(match)) return false;
         }
         if (work_left_ == 0) return false;
         break;
@@ -182,12 +197,34 @@ bool ProjectJson(JsonDoc& doc, const JsonExpr& projection, uint64_t* work_left,
 void SortForChange(JsonMatches* matches) {
   if (matches->size() < 2) return;
   std::sort(matches->begin(), matches->end(), [](const JsonMatch& a, const JsonMatch& b) {
-    return a.depth != b.depth ? a.depth > b.depth : a.node < b.node;
+    if (a.depth != b.depth || a.node != b.node) {
+      return a.depth != b.depth ? a.depth > b.depth : a.node < b.node;
+    }
+    return a.parent != b.parent ? a.parent < b.parent : a.at < b.at;
   });
-  const auto end =
-      std::unique(matches->begin(), matches->end(),
-                  [](const JsonMatch& a, const JsonMatch& b) { return a.node == b.node; });
-  matches->erase(end, matches->end());
+  const auto are_one = [](const JsonMatch& a, const JsonMatch& b) {
+    return a.node == b.node && (a.node != nullptr || (a.parent == b.parent && a.at == b.at));
+  };
+  matches->erase(std::unique(matches->begin(), matches->end(), are_one), matches->end());
+}
+
+void UnpackForChange(JsonDoc& doc, JsonMatches* matches) {
+  for (JsonMatch& match : *matches) {
+    if (match.node != nullptr) continue;
+    doc.Unpack(match.parent);
+    match.node = &match.parent->items()[match.at];
+  }
+}
+
+size_t BytesToUnpack(const JsonMatches& matches) {
+  size_t bytes = 0;
+  const JsonNode* last = nullptr;
+  for (const JsonMatch& match : matches) {
+    if (match.node != nullptr || match.parent == last) continue;
+    last = match.parent;
+    bytes += sizeof(JsonNode) * last->size();
+  }
+  return bytes;
 }
 
 }  // namespace dfly

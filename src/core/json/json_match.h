@@ -16,13 +16,17 @@ namespace dfly {
 
 // Nodes stay where they are until the array or object that they are in gets or loses elements.
 struct JsonMatch {
-  JsonNode* node;
+  JsonNode* node;    // null: it is a number of a packed array
   JsonNode* parent;  // the array or object that has it; null: it is the root
   uint32_t depth;    // 0: it is the root
+  uint32_t at = 0;   // its position in a packed array
 
-  // Its position there. REQUIRES: it has a parent.
+  // Of a text in it: AsText() is valid for as long as this copy is.
+  JsonNode value() const { return node != nullptr ? *node : parent->item(at); }
+  // Its position in its parent. REQUIRES: it has one.
   size_t index() const {
-    return parent->is_array()
+    return node == nullptr ? at
+           : parent->is_array()
                ? static_cast<size_t>(node - parent->items().data())
                : static_cast<size_t>(reinterpret_cast<JsonMember*>(reinterpret_cast<char*>(node) -
                                                                    sizeof(JsonNode)) -
@@ -52,5 +56,10 @@ using JsonMatches = std::vector<JsonMatch>;
 // Each once, the deepest first: in this order all of them can be changed, also those that are
 // inside of others.
 void SortForChange(JsonMatches* matches);
+
+// Unpacks the arrays of those that have no node: they have one then.
+void UnpackForChange(JsonDoc& doc, JsonMatches* matches);
+// What that takes, about. REQUIRES: they are sorted.
+size_t BytesToUnpack(const JsonMatches& matches);
 
 }  // namespace dfly

@@ -40,7 +40,7 @@ std::string Select(std::string_view text, std::string_view path_text, uint64_t w
   std::string result = "[";
   for (const JsonMatch& match : matches) {
     if (result.size() > 1) result += ',';
-    AppendJson(*match.node, &result);
+    AppendJson(match.value(), &result);
     if (match.parent != nullptr) {
       const size_t at = match.index();
       EXPECT_EQ(match.node, match.parent->is_array() ? &match.parent->items()[at]

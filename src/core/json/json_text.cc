@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -221,12 +222,10 @@ void AppendJsonText(std::string_view text, std::string* to) {
   to->push_back('"');
 }
 
-// digits * 10^exponent, with a point from 1e-5 up to 1e16, as Redis does.
-void AppendJsonDouble(double number, std::string* to) {
-  char scratch[40];
-  const auto end =
-      std::to_chars(scratch, scratch + sizeof(scratch), number, std::chars_format::scientific).ptr;
-  std::string_view text(scratch, static_cast<size_t>(end - scratch));
+namespace {
+
+// `text`: digits * 10^exponent. With a point from 1e-5 up to 1e16, as Redis does.
+void AppendScientific(double number, std::string_view text, std::string* to) {
   if (text.front() == '-') {
     to->push_back('-');
     text.remove_prefix(1);
@@ -259,6 +258,66 @@ void AppendJsonDouble(double number, std::string* to) {
   }
 }
 
+constexpr double kTiny = 1e-17;
+
+// With as few decimals as read back as the same number of its type. REQUIRES: it is no whole
+// number, and above kTiny.
+double ShortestOf(JsonFloat type, uint32_t bits, double number) {
+  constexpr double kPowersOf10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  constexpr int kUsualDigits = 4;
+  const auto rounded = [&](int decimals) {
+    const double power = kPowersOf10[decimals];
+    return std::nearbyint(number * power) / power;
+  };
+  const auto reads_back = [&](int decimals) {
+    return EncodeFloat(type, rounded(decimals)) == bits;
+  };
+  const auto magnitude = static_cast<int>(std::floor(std::log10(std::fabs(number))));
+  int decimals = std::clamp(kUsualDigits - 1 - magnitude, 1, 22);
+  while (decimals < 22 && !reads_back(decimals)) ++decimals;
+  while (decimals > 1 && reads_back(decimals - 1)) --decimals;
+  return rounded(decimals);
+}
+
+// As few digits as read back as the same number of its type; whole numbers are exact.
+void AppendJsonFloat(JsonFloat type, uint32_t bits, std::string* to) {
+  constexpr int kDigitsMax = 5;  // of 2 bytes, behind the point
+  char scratch[40];
+  const double number = DecodeFloat(type, bits);
+  const double size = std::fabs(number);
+  if (size < 1e15 && number == std::trunc(number)) return AppendJsonDouble(number, to);
+  if (type != JsonFloat::kFp32 && size > kTiny && size < 1e15) {
+    return AppendJsonDouble(ShortestOf(type, bits, number), to);
+  }
+  if (type == JsonFloat::kFp32) {
+    const auto end = std::to_chars(scratch, scratch + sizeof(scratch), static_cast<float>(number),
+                                   std::chars_format::scientific);
+    return AppendScientific(number, {scratch, static_cast<size_t>(end.ptr - scratch)}, to);
+  }
+  std::string_view text;
+  const auto reads_back = [&](int digits) {
+    const auto end = std::to_chars(scratch, scratch + sizeof(scratch), number,
+                                   std::chars_format::scientific, digits);
+    text = {scratch, static_cast<size_t>(end.ptr - scratch)};
+    double read = 0;
+    std::from_chars(text.data(), text.data() + text.size(), read);
+    return EncodeFloat(type, read) == bits;
+  };
+  for (int digits = 0; !reads_back(digits) && digits < kDigitsMax;) ++digits;
+  AppendScientific(number, text, to);
+}
+
+}  // namespace
+
+void AppendJsonDouble(double number, std::string* to) {
+  char scratch[40];
+  const auto end =
+      std::to_chars(scratch, scratch + sizeof(scratch), number, std::chars_format::scientific).ptr;
+  AppendScientific(number, {scratch, static_cast<size_t>(end - scratch)}, to);
+}
+
 namespace {
 
 void AppendScalar(const JsonNode& node, std::string* to) {
@@ -278,7 +337,11 @@ void AppendScalar(const JsonNode& node, std::string* to) {
       break;
     }
     case JsonType::kNumber:
-      AppendJsonDouble(node.AsDouble(), to);
+      if (const auto type = node.float_type()) {
+        AppendJsonFloat(*type, node.float_bits(), to);
+      } else {
+        AppendJsonDouble(node.AsDouble(), to);
+      }
       break;
     case JsonType::kString:
       AppendJsonText(node.AsText(), to);

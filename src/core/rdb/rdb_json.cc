@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,9 @@ enum class NodeKind : uint8_t {
   kText,
   kArray,
   kObject,
+  kPacked,
+  kFloat,  // and the others of JsonFloat
+  kFloatEnd = kFloat + 3,
 };
 constexpr size_t kNumberBytes = 8;
 // Room for elements is made for so many at a time: their number may be a lie.
@@ -37,6 +41,11 @@ struct JsonNodeWriter {
     writer.Length(node.size());
   }
   void End(const JsonNode&) {}
+  void Packed(const JsonNode& node) {
+    Kind(NodeKind::kPacked);
+    writer.Byte(static_cast<uint8_t>(node.packed_type()));
+    writer.String(node.packed_bytes());
+  }
   void Element(const JsonNode& container, size_t index) {
     if (container.is_object()) Scalar(container.members()[index].name);
   }
@@ -48,6 +57,10 @@ struct JsonNodeWriter {
         Kind(node.is_uint() ? NodeKind::kUint : NodeKind::kInt);
         return writer.Little(node.AsUint(), kNumberBytes);
       case JsonType::kNumber:
+        if (const auto type = node.float_type()) {
+          writer.Byte(static_cast<uint8_t>(NodeKind::kFloat) + static_cast<uint8_t>(*type));
+          return writer.Little(node.float_bits(), FloatBytes(*type));
+        }
         Kind(NodeKind::kDouble);
         return writer.Double(node.AsDouble());
       case JsonType::kString:
@@ -61,6 +74,13 @@ struct JsonNodeWriter {
 
   RdbWriter& writer;
 };
+
+// None: it is another kind.
+std::optional<JsonFloat> FloatOf(uint8_t kind) {
+  constexpr auto kFirst = static_cast<uint8_t>(NodeKind::kFloat);
+  if (kind < kFirst || kind >= static_cast<uint8_t>(NodeKind::kFloatEnd)) return std::nullopt;
+  return static_cast<JsonFloat>(kind - kFirst);
+}
 
 class JsonNodeReader {
  public:
@@ -144,8 +164,31 @@ class JsonNodeReader {
         if (*count > 0) frames_.push_back({to, *count});
         return true;
       }
+      case NodeKind::kPacked:
+        return frames_.size() < JsonDoc::kDepthMax && ReadPacked(to);
+      default:
+        return ReadFloat(*kind, to);
     }
-    return false;
+  }
+
+  bool ReadFloat(uint8_t kind, JsonNode* to) {
+    const auto type = FloatOf(kind);
+    const auto bits = type ? reader_.Little(FloatBytes(*type)) : std::nullopt;
+    if (!bits || !std::isfinite(DecodeFloat(*type, *bits))) return false;
+    *to = JsonNode::Float(*type, *bits);
+    return true;
+  }
+
+  bool ReadPacked(JsonNode* to) {
+    const auto type = reader_.Byte();
+    if (!type || *type >= kJsonFloats) return false;
+    const auto bytes = reader_.String();
+    if (!bytes || bytes->empty() || bytes->size() % FloatBytes(JsonFloat{*type}) != 0) return false;
+    *to = doc_.MakePacked(JsonFloat{*type}, *bytes);
+    for (size_t i = 0; i < to->size(); ++i) {
+      if (!std::isfinite(to->item(i).AsDouble())) return false;
+    }
+    return true;
   }
 
   RdbReader& reader_;
@@ -190,8 +233,15 @@ bool SkipRdbJson(RdbReader* reader) {
         left += static_cast<NodeKind>(*kind) == NodeKind::kArray ? *count : 2 * *count;
         break;
       }
-      default:
-        return false;
+      case NodeKind::kPacked: {
+        const auto type = reader->Byte();
+        if (!type || *type >= kJsonFloats || !reader->SkipString()) return false;
+        break;
+      }
+      default: {
+        const auto type = FloatOf(*kind);
+        if (!type || !reader->Skip(FloatBytes(*type))) return false;
+      }
     }
   }
   return true;

@@ -6,6 +6,10 @@
 //            4         the same above INT64_MAX   5   a double (8)
 //            6         a string                   7   count of elements, nodes
 //            8         count of members, and for each a node that is a string, and another node
+//            9         a packed array: its JsonFloat (1), its numbers as a string
+//            10 .. 12  an FP16, BF16 (2), FP32 (4)
+//
+// Versions before FPHA refuse what has 9 to 12.
 #pragma once
 
 #include <memory>

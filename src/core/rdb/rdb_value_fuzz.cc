@@ -288,7 +288,7 @@ void ChangeCountMinSketch(CountMinSketch* sketch, Random* random) {
 void ChangeJson(JsonDoc* doc, Random* random) {
   for (int i = 0; i < 6; ++i) {
     JsonNode* node = doc->mutable_root();
-    while (node->size() > 0 && !random->OneIn(3)) {
+    while (node->branches() > 0 && !random->OneIn(3)) {
       const size_t at = random->Uniform(node->size());
       node = node->is_array() ? &node->items()[at] : &node->members()[at].value;
     }

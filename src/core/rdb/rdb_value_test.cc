@@ -218,6 +218,13 @@ TEST_F(RdbValueTest, JsonComesBack) {
   for (int i = 1; i < 10'000; ++i)
     many += ",\"" + std::to_string(i) + "\":" + std::to_string(i * 0.37);
   CheckRoundTrip(MakeJson(many + "}"), RdbType::kJson);
+  for (size_t i = 0; i < kJsonFloats; ++i) {
+    const auto type = static_cast<JsonFloat>(i);
+    CompactValue value = MakeJson("{\"a\":[[0.1,1],[0.2,2]],\"b\":[3.5]}", type);
+    auto& doc = *static_cast<JsonDoc*>(value.object());
+    doc.Unpack(JsonDoc::Find(doc.root(), "b"));
+    CheckRoundTrip(std::move(value), RdbType::kJson);
+  }
   CheckRoundTrip(MakeJson(std::string(1000, '[') + std::string(1000, ']')), RdbType::kJson);
 }
 
@@ -231,7 +238,16 @@ TEST_F(RdbValueTest, JsonThatMakesNoSenseIsRefused) {
   EXPECT_FALSE(refuses(std::string("\7\2\1\2", 4)));
   EXPECT_FALSE(refuses("\x8\1\6" + Blob("a") + "\2"));
   EXPECT_TRUE(refuses(""));
+  EXPECT_TRUE(refuses("\xD"));
+  EXPECT_FALSE(refuses("\x9" + std::string("\0", 1) + Blob("\1\1\1\1")));
+  EXPECT_FALSE(refuses("\xA\1\1"));
   EXPECT_TRUE(refuses("\x9"));
+  EXPECT_TRUE(refuses("\x9\4" + Blob("\1\1\1\1")));  // no type
+  EXPECT_TRUE(refuses("\x9\1" + Blob("")));
+  EXPECT_TRUE(refuses("\x9\1" + Blob("\1\1\1")));    // half a number
+  EXPECT_TRUE(refuses("\x9\1" + Blob("\x80\x7F")));  // infinity
+  EXPECT_TRUE(refuses("\xA\1"));
+  EXPECT_TRUE(refuses(std::string("\xA\0\x7C", 3)));
   EXPECT_TRUE(refuses("\3\1"));
   EXPECT_TRUE(refuses("\6" + Blob("\xff"))) << "no UTF-8";
   EXPECT_TRUE(refuses("\5" + std::string(6, '\0') + "\xf0\x7f")) << "infinite";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -325,12 +326,19 @@ class RdbValues {
     return value;
   }
 
-  static CompactValue MakeJson(std::string_view text) {
+  static CompactValue MakeJson(std::string_view text,
+                               std::optional<JsonFloat> packed_as = std::nullopt) {
     auto doc = std::make_unique<JsonDoc>();
     CHECK_EQ(ParseJson(text, JsonDoc::kDepthMax, doc.get()), "") << text;
+    // What is beyond the type stays as it is.
+    if (packed_as) static_cast<void>(doc->PackArrays(*packed_as));
     CompactValue value;
     value.SetObject(ValueType::kJson, doc.release(), 0);
     return value;
+  }
+  static std::optional<JsonFloat> RandomFloat(helio::Random* random) {
+    if (random->OneIn(2)) return std::nullopt;
+    return static_cast<JsonFloat>(random->Uniform(kJsonFloats));
   }
   // As text. `depth`: so deep it may be.
   static std::string RandomJson(helio::Random* random, int depth = 4) {
@@ -353,6 +361,13 @@ class RdbValues {
         return text();
       default:
         break;
+    }
+    if (random->OneIn(4)) {
+      std::string numbers = "[0.1";
+      for (uint64_t i = random->Uniform(20); i > 0; --i) {
+        numbers += "," + std::to_string(random->NextDouble() * 9 - 4);
+      }
+      return numbers + "]";
     }
     const bool is_object = random->OneIn(2);
     std::string json(1, is_object ? '{' : '[');
@@ -398,7 +413,7 @@ class RdbValues {
     const auto at_ms = static_cast<int64_t>(random->Uniform(uint64_t{1} << random->Uniform(50)));
     switch (random->Uniform(11)) {
       case 10:
-        return MakeJson(RandomJson(random));
+        return MakeJson(RandomJson(random), RandomFloat(random));
       case 9:
         return MakeTopK(texts, 1 + static_cast<uint32_t>(random->Uniform(20)));
       case 8:
