@@ -89,8 +89,9 @@ std::vector<std::string> Outcome(JsonDoc* doc, const JsonPath& path, uint8_t wha
       for (const JsonNode& node : nodes) texts.push_back(JsonText(node));
       texts.emplace_back();
     };
-    return ProjectJson(*doc, *path.projection(), kWorkMax, show) ? texts
-                                                                 : std::vector<std::string>();
+    uint64_t work_left = kWorkMax;
+    return ProjectJson(*doc, *path.projection(), &work_left, show) ? texts
+                                                                   : std::vector<std::string>();
   }
   JsonMatches matches;
   if (!FindJson(*doc, path.steps(), kWorkMax, &matches)) return {};

@@ -138,8 +138,9 @@ std::string Found(JsonDoc& doc, std::string_view path_text) {
     text += ';';
   };
   if (path.projection() != nullptr) {
+    uint64_t work_left = kPackedWork;
     EXPECT_TRUE(
-        ProjectJson(doc, *path.projection(), kPackedWork, [&](std::span<const JsonNode> nodes) {
+        ProjectJson(doc, *path.projection(), &work_left, [&](std::span<const JsonNode> nodes) {
           for (const JsonNode& node : nodes) show(node);
         }));
     return text;
