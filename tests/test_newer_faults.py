@@ -231,7 +231,7 @@ def test_no_error_is_more_than_a_line(server, resp3):
 
 # --- CONFIG ---
 
-CONTROLS = ["\n", "\r", "\0", "\t", "\x1b", "\x7f"]
+CONTROLS = ["\n", "\r", "\0", "\x1b", "\x7f"]
 PASSWORDS = ["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"]
 
 

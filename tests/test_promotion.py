@@ -246,6 +246,8 @@ def test_redis_hands_its_role_over(node):
     follow(new, old)
     with writing(lambda: connect(old), rng) as at_old, writing(lambda: connect(new), rng) as at_new:
         at_old.await_more()
+        # redis-server thinks so when the replica has acknowledged something.
+        wait_until(lambda: "state=online" in role(old)["slave0"], what="the replica online")
         assert old.call("FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 60_000) == OK
         wait_until(lambda: role(new)["role"] == "master", what="the promotion")
         await_link(old)

@@ -104,8 +104,9 @@ std::string Config::Read(std::span<const std::string_view> pairs, bool may_set_p
                     [setting](const Change& change) { return change.setting == setting; })) {
       return SetError(pairs[i], "duplicate parameter");
     }
-    const auto is_wrong = [&row](char c) {
-      return c == '\0' || (!row.takes_controls && ((c > '\0' && c < ' ') || c == '\x7f'));
+    const auto is_wrong = [&row](char c) {  // a tab stands between words as a blank does
+      const bool is_control = (c >= '\0' && c < ' ' && c != '\t') || c == '\x7f';
+      return is_control && (c == '\0' || !row.takes_controls);
     };
     if (std::ranges::any_of(pairs[i + 1], is_wrong)) {
       return SetError(pairs[i], "argument must have no control characters");
