@@ -18,11 +18,17 @@ def test_without_a_cluster_every_question_is_an_error(server):
         for line in ("CLUSTER INFO", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES",
                      "CLUSTER MYID", "CLUSTER KEYSLOT a", "CLUSTER COUNTKEYSINSLOT 1",
                      "CLUSTER GETKEYSINSLOT 1 1", "CLUSTER RESET", "CLUSTER LINKS",
-                     "CLUSTER REPLICAS x", "CLUSTERSCAN 0", "CLUSTERSCAN x y",
-                     "READONLY", "READWRITE", "ASKING"):
+                     "CLUSTER REPLICAS x", "READONLY", "READWRITE", "ASKING"):
             assert c.do(line) == DISABLED, line
         assert c.info("cluster")["cluster_enabled"] == "0"
         assert c.info("server")["redis_mode"] == "standalone"
+
+
+@only_dragonfly("came with Valkey 9.1")
+def test_clusterscan_needs_a_cluster(server):
+    with server.connect() as c:
+        for line in ("CLUSTERSCAN 0", "CLUSTERSCAN x y"):
+            assert c.do(line) == DISABLED
 
 
 @pytest.fixture(params=[1, 4])
