@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of any type: deadlines, TYPE and OBJECT, SCAN and KEYS, counting and flushing."""
 
-import threading
 import time
 
 import pytest
 
+from harness.beside import incrementing
 from harness.resp import NOT_INT, OK, SYNTAX, Error, Status, arity
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, only_dragonfly, wait_until
@@ -324,25 +324,14 @@ def test_a_long_scan_lets_others_run(start_server, pattern):
         fill(c, 200_000)
         c.do("SET n 0")
         scan = ("SCAN", "0", "COUNT", "1000000", "MATCH", pattern)
-        is_done = threading.Event()
-
-        def count():
-            while not is_done.is_set():
-                other.do("INCR n")
-
         between = 0
-        thread = threading.Thread(target=count)
-        thread.start()
-        try:
+        with incrementing(other, "n"):
             for _ in range(200):  # the other client may get no core meanwhile
                 before, (cursor, found), after = c.pipeline([("GET", "n"), scan, ("GET", "n")])
                 assert cursor == b"0" and len(found) == (200_001 if pattern == "*" else 0)
                 between = max(between, int(after) - int(before))
                 if between > 5:
                     break
-        finally:
-            is_done.set()
-            thread.join()
         assert between > 5
 
 

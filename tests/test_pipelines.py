@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from harness.beside import incrementing
 from harness.resp import OK, Error, RespSocket, Status, encode
 from harness.seeds import new_rng, new_seed
 from harness.server import REFERENCE, SANITIZED, only_dragonfly, wait_until
@@ -197,16 +198,8 @@ def test_one_buffer_of_slow_commands_lets_others_run(start_server, begin):
         data = b"".join(encode(*line) for line in lines)
         assert 24 * 1024 < len(data) < 32 * 1024
         first = 5 if begin == "in a command" else 0
-        is_done = threading.Event()
-
-        def count():
-            while not is_done.is_set():
-                other.do("INCR n")
-
         between = 0
-        thread = threading.Thread(target=count)
-        thread.start()
-        try:
+        with incrementing(other, "n"):
             for _ in range(200):  # the other client may get no core meanwhile
                 if first > 0:
                     c.send(data[:first])
@@ -216,9 +209,6 @@ def test_one_buffer_of_slow_commands_lets_others_run(start_server, begin):
                 between = max(between, int(replies[-1]) - int(replies[-2 - len(slow)]))
                 if between >= 2:
                     break
-        finally:
-            is_done.set()
-            thread.join()
         assert between >= 2
 
 

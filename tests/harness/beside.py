@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another client does meanwhile."""
+
+import contextlib
+import threading
+
+
+@contextlib.contextmanager
+def incrementing(client, key):
+    """`client` sends INCRs of the key, one after another, in a thread of its own."""
+    is_done = threading.Event()
+
+    def count():
+        while not is_done.is_set():
+            client.call("INCR", key)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        thread.join()
