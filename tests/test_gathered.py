@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MGETs of a pipeline that follow each other are one transaction (Gathered): what their client, and
-others, see of that."""
+"""MGETs of a pipeline that follow each other are one transaction, and so are MSETs (Gathered): what
+their client, and others, see of that."""
 
 import re
 
@@ -172,3 +172,118 @@ def test_all_are_refused_if_one_would_wait_for_a_slow_script(server, filled):
         assert filled.call("SCRIPT", "KILL") == OK
         assert isinstance(c.read(), Error)
     assert filled.pipeline([("MGET", *KEYS)] * 3) == [values(*KEYS)] * 3
+
+
+# --- MSETs ---
+
+
+def mset(value, keys=KEYS):
+    return ("MSET", *[word for key in keys for word in (key, f"{value}-{key}")])
+
+
+def set_to(value, keys=KEYS):
+    return [f"{value}-{key}".encode() for key in keys]
+
+
+@only_dragonfly("it has no shards")
+def test_msets_are_one_transaction(server, filled):
+    before = transactions(filled)
+    assert filled.pipeline([mset(i) for i in range(30)]) == [OK] * 30
+    count = transactions(filled) - before
+    assert count == 0 if threads_of(server) == 1 else 1 <= count < 30
+    assert filled.call("MGET", *KEYS) == set_to(29)
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 100])
+@pytest.mark.parametrize("keys", [2, 20, 60, 120, 700])
+def test_each_mset_has_its_reply_and_the_last_one_wins(r, count, keys):
+    names = [f"n{i}" for i in range(keys)]
+    # Some set a key twice, and each leaves one of the keys out.
+    pipeline = []
+    for i in range(count):
+        words = mset(i, [name for j, name in enumerate(names) if j != i % keys])
+        pipeline.append((*words, *words[1:3]))
+    assert r.pipeline(pipeline) == [OK] * count
+    last = [max((i for i in range(count) if i % keys != j), default=None) for j in range(keys)]
+    wanted = [None if i is None else f"{i}-n{j}".encode() for j, i in enumerate(last)]
+    assert r.call("MGET", *names) == wanted
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_stands_between_msets_is_answered_in_its_place(filled, name):
+    command, reply = BETWEEN[name]
+    same = [word for key in KEYS for word in (key, f"v-{key}")]
+    pipeline = [("MSET", *same), ("MSET", *same[:4]), command] * 5 + [("MSET", *same)]
+    replies = filled.pipeline(pipeline)
+    for i, got in enumerate(replies):
+        if i % 3 != 2:
+            assert got == OK
+        elif isinstance(reply, str):
+            assert isinstance(got, Error) and got.text.startswith(reply)
+        else:
+            assert got == reply
+
+
+def test_an_mset_without_a_value_is_refused_alone(filled):
+    wrong = ("MSET", *KEYS[:3])
+    replies = filled.pipeline([mset(1), wrong, mset(2), wrong, wrong, mset(3, KEYS[:2])])
+    error = Error("ERR wrong number of arguments for 'mset' command")
+    assert replies == [OK, error, OK, error, error, OK]
+    assert filled.call("MGET", *KEYS) == set_to(3, KEYS[:2]) + set_to(2, KEYS[2:])
+
+
+def test_msets_and_mgets_in_turn(filled):
+    pipeline, expected = [], []
+    for i in range(40):
+        pipeline += [mset(i), mset(f"{i}b", KEYS[:3]), ("MGET", *KEYS), ("MGET", "k1", "k9")]
+        expected += [OK, OK, set_to(f"{i}b", KEYS[:3]) + set_to(i, KEYS[3:])]
+        expected += [[f"{i}b-k1".encode(), f"{i}-k9".encode()]]
+    assert filled.pipeline(pipeline) == expected
+
+
+@pytest.mark.parametrize("size", [100, 3000, 5000, 70_000])
+def test_msets_of_long_values(r, size):
+    """Together they have more than what is copied at once, or each of them has."""
+    values = [bytes([ord("a") + i]) * size for i in range(12)]
+    pipeline = [("MSET", *[word for key in KEYS[:5] for word in (key, v)]) for v in values]
+    assert r.pipeline(pipeline) == [OK] * 12
+    assert r.call("MGET", *KEYS[:5]) == [values[-1]] * 5
+
+
+def test_all_msets_are_counted_and_shown(filled, monitor):
+    line = filled.info("commandstats")["cmdstat_mset"]
+    before = int(re.match(r"calls=(\d+)", line)[1])
+    assert commands(monitor, 1)  # the INFO
+    sent = [mset(i, KEYS[: 2 + i]) for i in range(3)]
+    filled.pipeline(sent)
+    assert commands(monitor, 3) == [" ".join(f'"{word}"' for word in words) for words in sent]
+    line = filled.info("commandstats")["cmdstat_mset"]
+    assert int(re.match(r"calls=(\d+)", line)[1]) == before + 3
+
+
+def test_all_msets_are_refused_without_memory(start_server):
+    server = start_server(proactor_threads=4, maxmemory_policy="noeviction")
+    with server.connect() as r:
+        r.call("SET", "large", "x" * 10_000_000)
+        used = int(r.info("memory")["used_memory"])
+        r.call("CONFIG", "SET", "maxmemory", used // 2)
+        replies = r.pipeline([("PING",), *[mset(1)] * 3, ("PING",)])
+        assert replies[0] == replies[4] == Status("PONG")
+        oom = Error("OOM command not allowed when used memory > 'maxmemory'.")
+        assert replies[1:4] == [oom] * 3
+        assert r.call("EXISTS", *KEYS) == 0
+
+
+@only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=10)
+def test_all_msets_are_refused_if_one_would_wait_for_a_slow_script(server, filled):
+    if threads_of(server) == 1:
+        pytest.skip("in one shard none is gathered")
+    with server.connect() as c:
+        c.send(encode("EVAL", FOREVER, 1, "k3"))
+        wait_until(lambda: isinstance(filled.call("GET", "k3"), Error), what="it is slow")
+        for reply in filled.pipeline([mset(1)] * 3):
+            assert isinstance(reply, Error) and reply.text.startswith("BUSY")
+        assert filled.call("SCRIPT", "KILL") == OK
+        assert isinstance(c.read(), Error)
+    assert filled.call("MGET", *KEYS) == values(*KEYS)

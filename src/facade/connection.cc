@@ -190,6 +190,7 @@ bool Connection::IsTurnOver(Turn turn, int64_t* end) const {
 size_t Connection::Execute(std::string_view data, Turn turn) {
   DCHECK(!executing_);
   executing_ = true;
+  replies_.BeginRead();
   stalled_ = true;
   const uint64_t executed_before = executed_bytes_;
   constexpr size_t kLarge = CommandSink::kLargeCommand;

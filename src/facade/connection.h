@@ -397,9 +397,13 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool can_release() const {
     return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && sending_.empty();
   }
-  // The reply of the command that runs is sent together with those before it, as a pipeline of such
-  // commands would be sent one by one. It does not wait for what other clients do.
-  bool holds_replies() const { return busy_ && !waits_ && output_.size() < kHeldRepliesMax; }
+  // The reply of the command that runs, or of commands of the same read that other shards have, is
+  // sent together with those before it: else a pipeline would be sent in several pieces. It does
+  // not wait for what other clients do.
+  bool holds_replies() const {
+    const bool more_come = (busy_ && !waits_) || replies_.is_in_read();
+    return more_come && output_.size() < kHeldRepliesMax;
+  }
   bool has_room() const {
     return replies_.slots() < limits_->slots_max && in_flight_batches_ < batches_window_ &&
            unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;

@@ -137,8 +137,11 @@ void MergeItems(Split& split, size_t begin, size_t count, ReplySink& reply) {
 }
 
 void Merge(Spread spread, Split& split, std::span<const uint32_t> counts, ReplySink& reply) {
+  const size_t commands = std::max<size_t>(counts.size(), 1);
   for (const Part& part : split.parts()) {
-    if (part.reply.error) return reply.Error(*part.reply.error);
+    if (!part.reply.error) continue;
+    for (size_t i = 0; i < commands; ++i) reply.Error(*part.reply.error);
+    return;
   }
   switch (spread) {
     case Spread::kSumIntegers: {
@@ -156,7 +159,8 @@ void Merge(Spread spread, Split& split, std::span<const uint32_t> counts, ReplyS
       return;
     }
     case Spread::kAllOk:
-      return reply.Ok();
+      for (size_t i = 0; i < commands; ++i) reply.Ok();
+      return;
     case Spread::kNone:
       LOG(DFATAL) << "not a spread command";
   }

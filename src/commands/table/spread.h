@@ -14,7 +14,7 @@ namespace dfly {
 // and merges the replies as command.spread says. Suspends. REQUIRES: the keys are the last
 // arguments, with command.keys.step - 1 arguments between them.
 // `counts`: the keys are those of several commands, of each so many, and each gets its reply.
-// REQUIRES: none, or Spread::kKeepOrder.
+// REQUIRES: none, or Spread::kKeepOrder or kAllOk.
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
                std::span<const uint32_t> counts = {});
 

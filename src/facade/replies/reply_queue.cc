@@ -37,6 +37,7 @@ ReplyQueue::Item& ReplyQueue::PushItem() {
   }
   Item& item = At(items_count_++);
   item = Item();
+  item.read = read_;
   return item;
 }
 
@@ -73,6 +74,7 @@ void ReplyQueue::AddRemote(PendingReplies* batch) {
   DCHECK(!local_open_);
   DCHECK(!batch->complete);
   DCHECK(!batch->abandoned);
+  if (items_count_ == 0) moved_read_ = owes_earlier_ ? read_ - 1 : read_;
   const bool joins = items_count_ > 0 && At(items_count_ - 1).batch == batch;
   Item& item = joins ? At(items_count_ - 1) : PushItem();
   item.batch = batch;
@@ -145,6 +147,7 @@ size_t ReplyQueue::Advance() {
   while (items_count_ > 0) {
     const Item item = At(0);
     if (item.batch == nullptr) {
+      moved_read_ = item.read;
       const size_t side_size = side_.size();
       Move(&side_, 0, item.bytes, item.awaited);
       if (side_.size() == side_size) side_.Consume(item.bytes);  // copied, not swapped
@@ -155,8 +158,9 @@ size_t ReplyQueue::Advance() {
     }
 
     PendingReplies* const batch = item.batch;
-    const size_t count = std::min(item.count, batch->back - batch->taken);
+    const size_t count = std::min<size_t>(item.count, batch->back - batch->taken);
     if (count == 0) break;
+    moved_read_ = item.read;
     const size_t first = batch->taken - batch->part_begin;
     const size_t begin = first == 0 ? 0 : batch->ends[first - 1];
     const size_t bytes = batch->ends[first + count - 1] - begin;

@@ -80,6 +80,18 @@ class ReplyQueue {
   ReplyQueue(const ReplyQueue&) = delete;
   ReplyQueue& operator=(const ReplyQueue&) = delete;
 
+  // The commands of a read begin. See is_in_read.
+  void BeginRead() {
+    ++read_;
+    owes_earlier_ = items_count_ != 0 || !output_->empty();
+  }
+  // The output ends with replies of a read whose next reply is still to come, and has none of an
+  // earlier read. Not if somebody else decides when it comes (a release of its own).
+  bool is_in_read() const {
+    return items_count_ > 0 && At(0).batch != nullptr && At(0).batch->release == nullptr &&
+           At(0).read == moved_read_;
+  }
+
   // Where the next command's reply must be written now. Nothing else may be added before
   // EndLocal(), but Advance() may run in between.
   helio::IoBuf* BeginLocal() {
@@ -168,7 +180,8 @@ class ReplyQueue {
  private:
   struct Item {
     PendingReplies* batch = nullptr;  // nullptr: bytes of side_
-    size_t count = 0;                 // slots
+    uint32_t count = 0;               // slots
+    uint32_t read = 0;                // of the first one
     size_t bytes = 0;                 // in side_; 0 for a batch
     uint64_t awaited = 0;             // of side_; see PendingReplies
   };
@@ -204,6 +217,9 @@ class ReplyQueue {
   uint64_t held_ = 0;        // of the open reply
   uint64_t carried_ = 0;     // see Carry
   size_t open_begin_ = 0;    // in the output
+  uint32_t read_ = 0;        // a number for each; it may wrap
+  uint32_t moved_read_ = 0;  // that of the last reply in the output, while others wait
+  bool owes_earlier_ = false;
   bool local_open_ = false;
   bool local_in_side_ = false;
 };

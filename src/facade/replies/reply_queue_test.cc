@@ -103,6 +103,72 @@ TEST_F(ReplyQueueTest, ABatchThatComesBackInPartsIsTakenInParts) {
   EXPECT_EQ(queue_.pending_bytes(), 0u);
 }
 
+TEST_F(ReplyQueueTest, APartOfAReadsRepliesIsKnown) {
+  PendingReplies one, two, later;
+  queue_.BeginRead();
+  Local("1");
+  EXPECT_FALSE(queue_.is_in_read());  // nothing is to come
+  queue_.AddRemote(&one);
+  Local("3");
+  queue_.AddRemote(&two);
+  EXPECT_TRUE(queue_.is_in_read());
+  queue_.BeginRead();
+  queue_.AddRemote(&later);
+  Fill(&one, {"2"});
+  queue_.Advance();
+  EXPECT_EQ(output_.view(), "123");
+  EXPECT_TRUE(queue_.is_in_read());
+  Fill(&two, {"4"});
+  queue_.Advance();
+  EXPECT_EQ(output_.view(), "1234");
+  EXPECT_FALSE(
+      queue_.is_in_read());  // the first read is answered, and does not wait for the second
+  output_.Clear();
+  Fill(&later, {"5"});
+  queue_.Advance();
+  EXPECT_FALSE(queue_.is_in_read());
+}
+
+TEST_F(ReplyQueueTest, WhatAnEarlierReadHasLeftIsNoPartOfOne) {
+  PendingReplies batch;
+  queue_.BeginRead();
+  Local("1");
+  queue_.BeginRead();  // nobody has sent it yet
+  Local("2");
+  queue_.AddRemote(&batch);
+  EXPECT_FALSE(queue_.is_in_read());
+  Fill(&batch, {"3"});
+  queue_.Advance();
+  EXPECT_EQ(output_.view(), "123");
+}
+
+TEST_F(ReplyQueueTest, RepliesThatJoinThoseOfAnEarlierReadDoNotHoldThem) {
+  PendingReplies first, second;
+  queue_.BeginRead();
+  queue_.AddRemote(&first);
+  Local("2");
+  queue_.BeginRead();
+  Local("3");
+  queue_.AddRemote(&second);
+  Fill(&first, {"1"});
+  queue_.Advance();
+  EXPECT_EQ(output_.view(), "123");
+  EXPECT_FALSE(queue_.is_in_read());
+  Fill(&second, {"4"});
+  queue_.Advance();
+}
+
+TEST_F(ReplyQueueTest, WhatAnotherDecidesIsNotWaitedFor) {
+  PendingReplies change;
+  change.release = [](PendingReplies*) {};
+  queue_.BeginRead();
+  Local("1");
+  queue_.AddRemote(&change);
+  EXPECT_FALSE(queue_.is_in_read());
+  Fill(&change, {"2"});
+  queue_.Advance();
+}
+
 TEST_F(ReplyQueueTest, EmptyRepliesTakeNoBytes) {
   PendingReplies batch;
   queue_.AddRemote(&batch);

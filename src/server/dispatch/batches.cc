@@ -475,7 +475,8 @@ void Batches::Recycle(ShardBatch* batch) {
 bool Batches::GoesHome(const Shard& shard, const ShardBatch& batch, const ShardBatch::Entry& entry,
                        Args args) {
   const Command& command = *entry.command;
-  return command.slices && (command.flags & kReadonly) != 0 && !batch.is_of_primary &&
+  const bool stays = batch.is_of_primary || (batch.must_stay && (command.flags & kWrite) != 0);
+  return command.slices && !stays &&
          Exclusion::TakesLong(shard, batch.db_index, command, args, entry.hash);
 }
 
@@ -561,20 +562,33 @@ void Batches::NoteRestart(ShardBatch* batch, ScriptJob* job) {
   jobs_.Recycle(job);
 }
 
+void Batches::RunInSlices(CoordinatorContext& cx, Session& session, const Command& command,
+                          Args args, RespWriter& writer) {
+  cx.set_command(command.effect, args.all());
+  if ((command.flags & kWrite) != 0) {
+    exclusion_.AskSnapshots(session, command, args, cx.db_index());
+    if (!runner_.AwaitRoom(command, args, writer)) return;
+  }
+  runner_.RunOrRefuse(cx, command, args, writer, [&] { command.across(cx, args, writer); });
+}
+
 void Batches::Restart(ShardBatch* batch) {
   const ShardBatch::Entry& entry = batch->rest().front();
   batch->restarts = false;
+  Script* const script = batch->ScriptOf(entry);
   if (batch->abandoned) {
     // Its client is gone, and it has done nothing yet.
-    batch->EndReply();
-    batch->OnRun();
+    batch->must_stay = true;
+    if (script != nullptr || (entry.command->flags & kWrite) == 0) {
+      batch->EndReply();
+      batch->OnRun();
+    }
     return Post(batch);
   }
   Session& session = SessionOf(batch->connection);
   session.connection.Keep();
   ++session.coordinators;
   ++worker_.coordinators;
-  Script* const script = batch->ScriptOf(entry);
   helio::FiberOptions options{.name = script != nullptr ? "script" : "coordinator",
                               .stack_size = script != nullptr ? RunningScripts::kStackBytes : 0};
   helio::Fiber(std::move(options), [this, batch, &entry, &session, script] {
@@ -584,11 +598,15 @@ void Batches::Restart(ShardBatch* batch) {
     if (batch->client.id != 0) cx.set_client(&batch->client, entry.notes_reads);
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
-    runner_.RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
-      if (script == nullptr) return entry.command->across(cx, args, writer);
+    const auto run_script = [&] {
       jobs_.RunOverShards(cx, *entry.command, script, ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
-    });
+    };
+    if (script != nullptr) {
+      runner_.RunOrRefuse(cx, *entry.command, Args(args), writer, run_script);
+    } else {
+      RunInSlices(cx, session, *entry.command, args, writer);
+    }
     EndEntry(batch, entry, size_before, worker_.NewestEpoch());
     --session.coordinators;
     --worker_.coordinators;

@@ -46,7 +46,7 @@ class TryEnd {
 };
 
 // Owner:    a worker; on its thread, but for what says otherwise.
-// Suspends: never.
+// Suspends: what says so.
 class Batches final : public Pool, public PerThread<Batches> {
  public:
   Batches(WorkerState* worker, Pools* pools, CommandRunner* runner, Exclusion* exclusion,
@@ -143,7 +143,7 @@ class Batches final : public Pool, public PerThread<Batches> {
 
   // --- What runs at home after all ---
 
-  // A read that should work in slices, which its home can do.
+  // It should work in slices, which its home can do.
   static bool GoesHome(const Shard& shard, const ShardBatch& batch, const ShardBatch::Entry& entry,
                        Args args);
   EntryEnd RunScript(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
@@ -152,8 +152,11 @@ class Batches final : public Pool, public PerThread<Batches> {
   void EndScript(ScriptJob* job);
   // It has to be run again, at home, with what is known now.
   void NoteRestart(ShardBatch* batch, ScriptJob* job);
-  // At home: runs the next command, over shards.
+  // At home: runs the next command, over shards or in slices.
   void Restart(ShardBatch* batch);
+  // Suspends.
+  void RunInSlices(CoordinatorContext& cx, Session& session, const Command& command, Args args,
+                   RespWriter& writer);
 
   WorkerState& worker_;
   ServerState& server_;

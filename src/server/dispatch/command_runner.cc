@@ -61,6 +61,17 @@ bool CommandRunner::TryForm(ShardContext& cx, const BlockingForm& form, Args arg
   return false;
 }
 
+bool CommandRunner::AwaitRoom(const Command& command, Args args, RespWriter& writer,
+                              uint32_t count) {
+  if ((command.flags & kDenyOom) == 0 || !worker_.server.memory.is_over()) [[likely]]
+    return true;
+  std::vector<uint64_t> spared;
+  ShardCare::AddKeyHashes(command, args, &spared);
+  if (care_.AwaitRoom({spared})) return true;
+  for (uint32_t i = 0; i < count; ++i) Reject(command, kErrOutOfMemory, writer);
+  return false;
+}
+
 void CommandRunner::Reject(const Command& row, std::string_view error, RespWriter& writer) {
   if (&row == exec_) {
     writer.Error(ExecAbortError(error));

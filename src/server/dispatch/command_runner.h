@@ -95,6 +95,9 @@ class CommandRunner : public PerThread<CommandRunner> {
     if (turn.shard().waiters().has_ready()) [[unlikely]]
       turn.EndUnit();
   }
+  // For `count` commands that have a fiber: false if there is no room for what they write, and each
+  // gets the error. Suspends.
+  bool AwaitRoom(const Command& command, Args args, RespWriter& writer, uint32_t count = 1);
   // A blocking command takes from the first of its keys that is in this shard and has something,
   // as long as none before it is in another. False: there is none, and it has done nothing.
   bool TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer);

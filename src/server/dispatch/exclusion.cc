@@ -32,7 +32,9 @@ void ForEachKeyChanged(const Command& command, Args args, Function fn) {
 }  // namespace
 
 Exclusion::Exclusion(WorkerState* worker)
-    : shards_(*worker->server.shards), exec_(worker->server.commands.FindByName("exec")) {}
+    : shards_(*worker->server.shards),
+      settings_(worker->server.settings),
+      exec_(worker->server.commands.FindByName("exec")) {}
 
 template <typename Function>
 void Exclusion::ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
@@ -84,19 +86,21 @@ bool Exclusion::AwaitsSnapshotLocked(ShardBatch* batch,
   return batch->unsaved != 0;
 }
 
-void Exclusion::AskSnapshots(const Session& session, const Command& command, Args args) {
+void Exclusion::AskSnapshots(const Session& session, const Command& command, Args args,
+                             int db_index) {
+  if (!settings_.is_saving.load(std::memory_order_relaxed)) return;
   struct Changed {
     std::string_view key;
     uint64_t hash;
     int db_index;
   };
   std::vector<std::vector<Changed>> by_shard(shards_.size());
-  const auto ask = [&](std::string_view key, int db_index) {
+  const auto ask = [&](std::string_view key, int of_db) {
     const uint64_t hash = HashKey(key);
-    by_shard[shards_.ShardOfKey(key, hash)].push_back({key, hash, db_index});
+    by_shard[shards_.ShardOfKey(key, hash)].push_back({key, hash, of_db});
   };
-  const auto ask_for_all = [&ask](const Command& of, Args its_args, int db_index) {
-    ForEachKeyChanged(of, its_args, [&](std::string_view key) { ask(key, db_index); });
+  const auto ask_for_all = [&ask](const Command& of, Args its_args, int of_db) {
+    ForEachKeyChanged(of, its_args, [&](std::string_view key) { ask(key, of_db); });
   };
   if (&command == exec_) {
     std::vector<std::string_view> its_args;
@@ -105,9 +109,9 @@ void Exclusion::AskSnapshots(const Session& session, const Command& command, Arg
       ask_for_all(*item.command, its_args, item.db_index);
     }
   } else if (command.runs_script) {
-    for (std::string_view key : ScriptArgsOf(args).keys) ask(key, session.db_index);
+    for (std::string_view key : ScriptArgsOf(args).keys) ask(key, db_index);
   } else {
-    ask_for_all(command, args, session.db_index);
+    ask_for_all(command, args, db_index);
   }
   std::vector<ShardId> ids;
   for (ShardId id = 0; id < by_shard.size(); ++id) {
@@ -117,8 +121,8 @@ void Exclusion::AskSnapshots(const Session& session, const Command& command, Arg
   shards_.AwaitOn(ids, [&](Shard& shard) {
     CutGuard* const guard = shard.cut_guard();
     if (guard == nullptr) return;
-    for (const auto& [key, hash, db_index] : by_shard[shard.id()]) {
-      guard->MustWait(db_index, key, hash, shards_.LockOfKey(key, hash, db_index));
+    for (const auto& [key, hash, of_db] : by_shard[shard.id()]) {
+      guard->MustWait(of_db, key, hash, shards_.LockOfKey(key, hash, of_db));
     }
   });
 }

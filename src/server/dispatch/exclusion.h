@@ -37,9 +37,9 @@ class Exclusion {
   // The next command of the batch has its locks. False: it may run, as far as snapshots are
   // concerned. Else `on_saved` is called for each of the values that ShardBatch::unsaved counts.
   bool AwaitsSnapshotLocked(ShardBatch* batch, const std::function<void()>& on_saved) const;
-  // For what will be a transaction: snapshots begin to save what it changes, and it waits for that
-  // by its locks. Suspends.
-  void AskSnapshots(const Session& session, const Command& command, Args args);
+  // For what will be a transaction of that database (an EXEC knows its own): snapshots begin to
+  // save what it changes, and it waits for that by its locks. Suspends.
+  void AskSnapshots(const Session& session, const Command& command, Args args, int db_index);
   // Whether a command, with keys in this shard, should work in slices. `hash`: of its first key.
   // REQUIRES: command.slices.
   static bool TakesLong(const Shard& shard, int db_index, const Command& command, Args args,
@@ -56,6 +56,7 @@ class Exclusion {
   bool AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const;
 
   ShardSet& shards_;
+  const Settings& settings_;
   const Command* const exec_;
 };
 

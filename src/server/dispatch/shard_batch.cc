@@ -111,7 +111,7 @@ void ShardBatch::Recycle(Execs* execs) {
   caller = nullptr;
   client = {};
   discovered.clear();
-  restarts = wants_all_keys = must_wait = is_under_way = false;
+  restarts = must_stay = wants_all_keys = must_wait = is_under_way = false;
   large_.clear();
   large_at_.clear();
   large_bytes_ = 0;

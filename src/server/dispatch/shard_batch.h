@@ -80,8 +80,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
   const Entry& first() const { return entries_.front(); }
 
   // On the shard's thread.
-  // It was back already, after a part of its commands.
-  bool continues() const { return next_ > 0; }
+  // It was back already: after a part of its commands, or as its home had to run one.
+  bool continues() const { return next_ > 0 || must_stay; }
   // The commands that have not run yet.
   std::span<const Entry> rest() const { return std::span(entries_).subspan(next_); }
   void OnRun() { ++next_; }
@@ -107,9 +107,11 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry,
     return entry.script == 0 ? nullptr : scripts_[entry.script - 1].get();
   }
 
-  // It came back because its next command has to be run at home: a read in slices, or a script with
-  // these keys as well, or with all.
+  // It came back because its next command has to be run at home: in slices, or a script with these
+  // keys as well, or with all.
   bool restarts = false;
+  // Nobody is at home any more: what writes runs here.
+  bool must_stay = false;
   bool wants_all_keys = false;
   std::vector<std::string> discovered;
   // Its command is a try that has found nothing.

@@ -249,7 +249,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       return Outcome::kTaken;
     }
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-    if (Gathered::Takes(command, args) && session.is_plain()) {
+    // The audit log has a line for each.
+    if (Gathered::Takes(command, args) && session.is_plain() && server_.audit == nullptr) {
       gathered_.Open(command, args);
       return Outcome::kTaken;
     }

@@ -106,15 +106,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       client = session.tracking->client;
       cx.set_client(&client, session.tracking->TakeReads(command, false));
     }
-    std::vector<uint64_t> spared;
-    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
-        gates_.MayWrite(command, Args(views), session))
-      exclusion_.AskSnapshots(session, command, Args(views));
-    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
-    if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !care_.AwaitRoom({spared})) {
-      runner_.Reject(command, kErrOutOfMemory, writer);
-    } else {
+    if (gates_.MayWrite(command, Args(views), session))
+      exclusion_.AskSnapshots(session, command, Args(views), session.db_index);
+    if (runner_.AwaitRoom(command, Args(views), writer, count)) {
       const auto run = [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
