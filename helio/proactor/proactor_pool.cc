@@ -7,6 +7,7 @@
 #include <string>
 
 #include "helio/base/logging.h"
+#include "helio/base/time_slice.h"
 
 namespace helio {
 
@@ -43,6 +44,9 @@ void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) 
     if (pthread_setaffinity_np(pthread_self(), sizeof(one), &one) != 0) {
       PLOG(WARNING) << "cannot pin proactor " << index << " to core " << cpu;
     }
+  }
+  if (options_.slice_us != 0 && !SetTimeSlice(options_.slice_us) && index == 0) {
+    PLOG(WARNING) << "cannot set the time slice of threads";
   }
   auto proactor = Proactor::Create(
       {.index = index, .force_epoll = options_.force_epoll, .shares_core = shares_cores_});

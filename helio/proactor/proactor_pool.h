@@ -18,6 +18,7 @@ class ProactorPool {
   struct Options {
     uint32_t threads = 1;
     bool force_epoll = false;
+    uint32_t slice_us = 0;  // see SetTimeSlice; 0: the kernel's own
   };
 
   explicit ProactorPool(const Options& options) : options_(options) {}

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "helio/base/clock.h"
+#include "helio/base/time_slice.h"
 #include "helio/proactor/proactor_pool.h"
 
 namespace helio {
@@ -169,6 +171,23 @@ TEST_P(ProactorTest, LongIterationsAreToldOfAndSleepIsNot) {
   pool.at(0)->Await([&] { work(60 * kMilli); });
   pool.at(0)->AwaitFiber("sleep", [] { this_fiber::SleepForMillis(1); });
   EXPECT_TRUE(stalls.empty());
+}
+
+TEST_P(ProactorTest, EachThreadHasTheTimeSliceThatWasAskedFor) {
+  const auto slices_of = [this](uint32_t us) {
+    ProactorPool::Options options = Threads(2);
+    options.slice_us = us;
+    ProactorPool pool(options);
+    pool.Start();
+    std::vector<uint32_t> slices(2);
+    pool.AwaitOnAll([&](Proactor* proactor) { slices[proactor->index()] = TimeSlice(); });
+    return slices;
+  };
+  bool is_possible = false;
+  std::thread([&is_possible] { is_possible = SetTimeSlice(250) && TimeSlice() == 250; }).join();
+  if (!is_possible) GTEST_SKIP() << "slices of threads came with Linux 6.12";
+  EXPECT_EQ(slices_of(250), (std::vector<uint32_t>{250, 250}));
+  EXPECT_NE(slices_of(0)[0], 250u);
 }
 
 TEST_P(ProactorTest, AwaitOnAllReachesEveryThread) {

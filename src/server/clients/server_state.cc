@@ -82,7 +82,9 @@ ServerState::ServerState(ServerOptions its_options)
       scripts(options.default_lua_flags, options.lua_auto_async),
       functions(options.default_lua_flags, options.lua_auto_async),
       upgrade(std::make_unique<Upgrade>()),
-      pool({.threads = options.threads, .force_epoll = options.force_epoll}),
+      pool({.threads = options.threads,
+            .force_epoll = options.force_epoll,
+            .slice_us = options.thread_slice_us}),
       client_memory(options.threads),
       monitor_loads(std::make_unique<MonitorLoad[]>(options.threads)),
       eviction_hints(std::make_unique<EvictionHint[]>(options.threads)) {

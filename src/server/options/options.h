@@ -79,8 +79,7 @@ struct PersistenceOptions {
   // Tests have others of these.
   FileLayer* files = &SystemFiles();
   SnapshotSizes sizes = {.work_ns = 100'000};
-  // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
-  // or after so long.
+  // The cut waits for locks, and writers behind it: it comes when no long script runs, or after:
   uint64_t script_wait_ns = 60'000'000'000;
 };
 
@@ -215,6 +214,7 @@ struct ServerOptions {
   uint32_t num_shards = 0;  // 0: as many as threads
   int db_count = 0;
   bool force_epoll = false;
+  uint32_t thread_slice_us = 0;  // 0: the kernel's own
   AclOptions acl;
   uint64_t idle_timeout_s = 0;
   uint32_t tcp_keepalive_s = 0;

@@ -221,6 +221,17 @@ constexpr SettingRow kRows[] = {
      .how = kAtStart,
      .slot = kSlot<&Options::force_epoll>,
      .help = "Use epoll even where io_uring works. Slower; for comparisons and broken kernels."},
+    {.name = "thread_slice_us",
+     .topic = kThreads,
+     .kind = kInteger,
+     .initial = "100",
+     .max = 100'000,
+     .how = kAtStart,
+     .slot = kSlot<&Options::thread_slice_us>,
+     .help =
+         "The kernel's time slice of a thread, in microseconds, from 100 on; 0: the kernel's own. "
+         "With a short one a thread that has a small request waits less for another one that "
+         "has a large request and the same core. Needs Linux 6.12; without effect before."},
     {.name = "singlehop_blocking",
      .topic = kThreads,
      .kind = kBool,
