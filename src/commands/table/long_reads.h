@@ -100,25 +100,27 @@ inline bool AsksForLongRange(Args args) {
   return !is_known || *stop - *start >= static_cast<int64_t>(kLargeMembers);
 }
 
-// Copies of the value at a key what a reply needs, in a hop for each slice, with the key locked, so
-// that it stays: copy->CopySome(ShardContext&, const ShardContext::ReadHandle&) takes the next one;
-// false: it has all. Returns false if an error was replied, or it is refused. Suspends.
+// What CopyInSlices keeps between two hops.
+struct CopyLook {
+  bool is_wrong_type = false;
+  bool goes_on = false;
+};
+
+// Copies of the value at a key what a command needs, in a hop for each slice, with the key locked,
+// so that it stays: copy->CopySome(ShardContext&, const ShardContext::ReadHandle&) takes the next
+// one; false: it has all. `parts` reads this key alone, and may have a target. Returns false if an
+// error was replied, or it is refused. Suspends.
 template <typename Copy>
-bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, ReplySink& reply,
+bool CopyInSlices(KeyParts<CopyLook>& parts, std::string_view key, ValueType type, ReplySink& reply,
                   Copy* copy) {
-  struct Look {
-    bool is_wrong_type = false;
-    bool goes_on = false;
-  };
-  using Parts = KeyParts<Look>;
-  Parts parts(cx, {&key, 1});
+  using Parts = KeyParts<CopyLook>;
   const auto look = [&](ShardContext& shard_cx, Parts::Item& item) {
     const auto value = shard_cx.FindReadOnly(key, type);
     item.part.is_wrong_type = value.is_wrong_type();
     item.part.goes_on = value && copy->CopySome(shard_cx, value);
   };
   if (!parts.Hop(look, Parts::More::kYes)) return false;
-  const Look& first = parts.items()[0].part;
+  const CopyLook& first = parts.items()[0].part;
   if (first.is_wrong_type) {
     reply.Error(kErrWrongType);
     return false;
@@ -130,6 +132,13 @@ bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, 
                       return value && copy->CopySome(shard_cx, value);
                     });
   return true;
+}
+// For a command that has nothing else to do with the key. Its lock is gone when it returns.
+template <typename Copy>
+bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, ReplySink& reply,
+                  Copy* copy) {
+  KeyParts<CopyLook> parts(cx, {&key, 1});
+  return CopyInSlices(parts, key, type, reply, copy);
 }
 
 // The copied members as bulk strings; the header is there already. Suspends.

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -370,63 +371,108 @@ struct Found {
   size_t size() const { return order.size(); }
 };
 
-Found Search(const ZsetValue& zset, const Query& query) {
-  constexpr size_t kChunk = 64;
-  Found found;
-  const uint64_t enough = query.any ? query.count : UINT64_MAX;
-  for (const GeoScores& range : GeoCover(query.shape)) {
-    size_t at = zset.CountBelow(range.begin);
-    const size_t end = zset.CountBelow(range.end);
-    for (; at < end && found.members.size() < enough; at += kChunk) {
-      zset.ForRange(at, std::min(kChunk, end - at), false,
-                    [&](std::string_view member, double score) {
-                      if (found.members.size() >= enough) return;
-                      const auto distance = query.shape.DistanceWithin(GeoDecode(score));
-                      if (!distance) return;
-                      found.members.Add(member, score);
-                      found.distances.push_back(*distance);
-                    });
-    }
-  }
-  found.order.resize(found.members.size());
-  for (size_t i = 0; i < found.size(); ++i) found.order[i] = i;
-  if (query.order != Order::kNone) {
-    const bool is_reverse = query.order == Order::kFarthestFirst;
-    std::stable_sort(found.order.begin(), found.order.end(), [&](size_t a, size_t b) {
-      return is_reverse ? found.distances[a] > found.distances[b]
-                        : found.distances[a] < found.distances[b];
-    });
-  }
-  if (query.count != 0 && query.count < found.size()) found.order.resize(query.count);
-  return found;
+void StepOf(helio::LongWork* work) {
+  if (work != nullptr) work->Step();
 }
 
-// On the shard of the source: false if there is an error, which was replied.
-bool Run(ShardContext& cx, std::string_view source, Query* query, Found* found, ReplySink& reply) {
-  const auto value = cx.FindReadOnly(source, ValueType::kZset);
-  if (value.is_wrong_type()) {
-    reply.Error(kErrWrongType);
-    return false;
-  }
-  for (std::string_view member : query->members) {
-    if (!value) break;
-    const std::optional<double> score = ToRead(*value).Score(member);
-    if (!score) {
-      reply.Error(kErrNoSuchPlace);
-      return false;
-    }
-    query->shape.center = GeoDecode(*score);
-  }
-  if (value && !query->radius_error.empty()) query->error = query->radius_error;
-  if (!query->error.empty()) {
-    reply.Error(query->error);
-    return false;
-  }
-  if (value) *found = Search(ToRead(*value), *query);
-  return true;
-}
+// Goes over one key, some members at a time.
+// Owner: a brief, or one after another of those that a coordinator sends to the key's shard.
+class Search {
+ public:
+  explicit Search(const Query& query) : query_(query), shape_(query.shape) {}
 
-void ReplyWith(const Query& query, const Found& found, ReplySink& reply) {
+  // Whether it goes on: else error() is to be replied, or, if there is none, that nothing is there.
+  // `zset`: null if there is no key. Before LookAtSome.
+  bool Begin(const ZsetValue* zset) {
+    has_begun_ = true;
+    error_ = zset != nullptr && !query_.radius_error.empty() ? query_.radius_error : query_.error;
+    if (zset != nullptr) {
+      for (std::string_view member : query_.members) {
+        const std::optional<double> score = zset->Score(member);
+        if (!score) {
+          error_ = kErrNoSuchPlace;
+          break;
+        }
+        shape_.center = GeoDecode(*score);
+      }
+    }
+    if (!error_.empty() || zset == nullptr) return false;
+    ranges_ = GeoCover(shape_);
+    return true;
+  }
+  bool has_begun() const { return has_begun_; }
+  std::string_view error() const { return error_; }
+
+  // For all members that may be found: none is moved then.
+  void Reserve(const ZsetValue& zset) {
+    size_t most = 0;
+    for (const GeoScores& range : ranges_) {
+      most += zset.CountBelow(range.end) - zset.CountBelow(range.begin);
+    }
+    most = std::min<uint64_t>(most, enough());
+    found_.members.Reserve(most);
+    found_.distances.reserve(most);
+  }
+  // At most `count` more. False: that was all.
+  bool LookAtSome(const ZsetValue& zset, size_t count) {
+    constexpr size_t kChunk = 64;
+    while (count > 0 && found_.members.size() < enough()) {
+      if (at_ == end_) {
+        if (next_range_ == ranges_.size()) return false;
+        const GeoScores& range = ranges_[next_range_++];
+        at_ = zset.CountBelow(range.begin);
+        end_ = zset.CountBelow(range.end);
+        continue;
+      }
+      const size_t chunk = std::min({kChunk, end_ - at_, count});
+      zset.ForRange(at_, chunk, false, [this](std::string_view member, double score) {
+        if (found_.members.size() >= enough()) return;
+        const auto distance = shape_.DistanceWithin(GeoDecode(score));
+        if (!distance) return;
+        found_.members.Add(member, score);
+        found_.distances.push_back(*distance);
+      });
+      at_ += chunk;
+      count -= chunk;
+    }
+    return found_.members.size() < enough();
+  }
+  // Those that are meant, in their order. Once, at the end. `work`: null in a brief.
+  Found Take(helio::LongWork* work) {
+    std::vector<size_t>& order = found_.order;
+    order.reserve(found_.members.size());
+    for (size_t i = 0; i < found_.members.size(); ++i) {
+      order.push_back(i);
+      StepOf(work);
+    }
+    if (query_.order != Order::kNone) {
+      const bool is_reverse = query_.order == Order::kFarthestFirst;
+      const std::vector<double>& distances = found_.distances;
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        StepOf(work);
+        return is_reverse ? distances[a] > distances[b] : distances[a] < distances[b];
+      });
+    }
+    if (query_.count != 0 && query_.count < order.size()) order.resize(query_.count);
+    return std::move(found_);
+  }
+
+ private:
+  uint64_t enough() const { return query_.any ? query_.count : UINT64_MAX; }
+
+  const Query& query_;
+  GeoShape shape_;  // where it really is
+  bool has_begun_ = false;
+  std::string error_;
+  std::vector<GeoScores> ranges_;
+  size_t next_range_ = 0;
+  size_t at_ = 0, end_ = 0;  // ranks: how far it is in the range before that one
+  Found found_;
+};
+
+// `work`: null in a brief.
+void ReplyWith(const Query& query, const Found& found, ReplySink& reply,
+               helio::LongWork* work = nullptr) {
   const size_t extras = query.with_distance + query.with_hash + query.with_point;
   reply.Array(found.size());
   for (size_t i : found.order) {
@@ -436,45 +482,92 @@ void ReplyWith(const Query& query, const Found& found, ReplySink& reply) {
     if (query.with_distance) ReplyDistance(found.distances[i] / query.unit, reply);
     if (query.with_hash) reply.Integer(static_cast<int64_t>(score));
     if (query.with_point) ReplyPoint(GeoDecode(score), reply);
+    StepOf(work);
   }
 }
 
-void Store(ShardContext& cx, const SearchForm& form, const Query& query, const Found& found) {
+ScoredMembers StoredOf(const Query& query, const Found& found, helio::LongWork* work = nullptr) {
   ScoredMembers stored;
+  stored.Reserve(found.size());
   for (size_t i : found.order) {
     stored.Add(found.members.members[i],
                query.stores_distances ? found.distances[i] / query.unit : found.members.scores[i]);
+    StepOf(work);
   }
-  StoreZset(cx, *query.target, stored,
-            form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore, stored.size());
-  // Other servers reckon distances otherwise, and choose others with ANY.
-  if (cx.wants_effects()) {
-    TellZset(*query.target, stored, [&cx](auto words) { cx.TellAll(words); });
-  }
+  return stored;
+}
+
+KeyEvent StoreEvent(const SearchForm& form) {
+  return form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore;
 }
 
 template <const SearchForm& kForm>
 void GeoSearch(ShardContext& cx, Args args, ReplySink& reply) {
-  Query query = QueryParser(args, kForm).Parse();
-  Found found;
-  if (!Run(cx, args[kForm.source_at()], &query, &found, reply)) return;
+  const Query query = QueryParser(args, kForm).Parse();
+  const auto value = cx.FindReadOnly(args[kForm.source_at()], ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  Search search(query);
+  std::optional<ZsetValue> zset;
+  if (value) zset.emplace(ToRead(*value));
+  const bool goes_on = search.Begin(zset ? &*zset : nullptr);
+  if (!search.error().empty()) return reply.Error(search.error());
+  if (goes_on) search.LookAtSome(*zset, SIZE_MAX);
+  const Found found = search.Take(nullptr);
   if (!query.target) return ReplyWith(query, found, reply);
-  Store(cx, kForm, query, found);
+  const ScoredMembers stored = StoredOf(query, found);
+  StoreZset(cx, *query.target, stored, StoreEvent(kForm), stored.size());
+  // Other servers reckon distances otherwise, and choose others with ANY.
+  if (cx.wants_effects()) {
+    TellZset(*query.target, stored, [&cx](auto words) { cx.TellAll(words); });
+  }
   reply.Integer(static_cast<int64_t>(found.size()));
 }
 
-// The target is in another shard. Suspends.
+// For CopyInSlices.
+class SearchCopy {
+ public:
+  explicit SearchCopy(const Query& query) : search_(query) {}
+
+  bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    const ZsetValue zset = ToRead(*value);
+    if (!search_.has_begun()) {
+      limit_ = cx.shard().zset_limit();
+      if (!search_.Begin(&zset)) return false;
+      if (zset.size() > kLargeMembers) search_.Reserve(zset);
+    }
+    return search_.LookAtSome(zset, kSliceMembers);
+  }
+  Search& search() { return search_; }
+  const PackedLimit& limit() const { return limit_; }  // of a shard with the key
+
+ private:
+  Search search_;
+  PackedLimit limit_ = {};
+};
+
+// Suspends.
 template <const SearchForm& kForm>
-void GeoSearchAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Query query = QueryParser(args, kForm).Parse();
-  Found found;
+void GeoSearchInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const Query query = QueryParser(args, kForm).Parse();
   const std::string_view source = args[kForm.source_at()];
-  const bool is_done = FetchAndStore(
-      // Without a target there is an error before it, and nothing to store.
-      cx, source, query.target.value_or(source),
-      [&](ShardContext& shard_cx) { return Run(shard_cx, source, &query, &found, reply); },
-      [&](ShardContext& shard_cx) { Store(shard_cx, kForm, query, found); });
-  if (is_done) reply.Integer(static_cast<int64_t>(found.size()));
+  std::optional<KeyParts<CopyLook>> parts(std::in_place, cx, std::span(&source, 1));
+  if (query.target) parts->SetTarget(*query.target);
+  SearchCopy copy(query);
+  if (!CopyInSlices(*parts, source, ValueType::kZset, reply, &copy)) return;
+  Search& search = copy.search();
+  if (!search.has_begun()) search.Begin(nullptr);
+  if (!search.error().empty()) return reply.Error(search.error());
+  if (!query.target) parts.reset();  // others need not wait for the reply
+  helio::LongWork work;
+  const Found found = search.Take(&work);
+  if (!query.target) return ReplyWith(query, found, reply, &work);
+  const ScoredMembers stored = StoredOf(query, found, &work);
+  const Storing storing = {.event = StoreEvent(kForm),
+                           .changes = stored.size(),
+                           .limit = copy.limit(),
+                           .tells_result = true};
+  StoreZset(*parts, *query.target, stored, storing, &work);
+  reply.Integer(static_cast<int64_t>(found.size()));
 }
 
 constexpr SearchForm kRadius = {.origin = Origin::kPoint, .may_store = true};
@@ -496,7 +589,8 @@ void AddSearch(CommandTable* table, std::string_view name, int arity, std::strin
   }
   table->Add({.name = name,
               .run = GeoSearch<kForm>,
-              .across = kMayWrite ? GeoSearchAcross<kForm> : nullptr,
+              .across = GeoSearchInSlices<kForm>,
+              .slices = true,
               .arity = arity,
               .flags = (kMayWrite ? kWrite | kDenyOom : kReadonly) |
                        (kForm.may_store ? kMovableKeys : uint32_t{0}),

@@ -172,6 +172,61 @@ TEST_P(GeoCommandsTest, SearchesFindWhatAWalkOverAllFinds) {
   }
 }
 
+// "g1" is searched in slices, "g2" at once, and so "t1" and "t2" are made.
+TEST_P(GeoCommandsTest, LargeSetsAreSearchedInSlices) {
+  std::mt19937 random(helio::TestSeed());
+  std::vector<std::string> words = {"geoadd", ""};
+  for (size_t i = 0; i < 12'000; ++i) {
+    words.push_back(fmt::format("{:.6f}", std::uniform_real_distribution<>(-180, 180)(random)));
+    words.push_back(fmt::format("{:.6f}", std::uniform_real_distribution<>(-85, 85)(random)));
+    words.push_back("m" + std::to_string(i));
+  }
+  for (const char* key : {"{1}g1", "{2}g2"}) {
+    words[1] = key;
+    EXPECT_EQ(RunWords(words), ":12000");
+  }
+  const auto expect_same = [&](const std::string& before, const std::string& after) {
+    const std::string found = Run(before + "{1}g1 " + after);
+    EXPECT_EQ(found, Run(before + "{2}g2 " + after)) << before << after;
+    return found;
+  };
+  for (const char* center : {"fromlonlat 15 37 ", "frommember m7 ", "frommember none "}) {
+    for (const char* shape :
+         {"byradius 21000 km", "byradius 900 km", "bybox 30000 9000 km", "byradius x km"}) {
+      for (const char* options :
+           {"", " asc", " desc withdist", " count 5000 asc withcoord", " count 9000 any",
+            " count 3 any withhash", " count 10 desc", " any", " what"}) {
+        expect_same("geosearch ", std::string(center) + shape + options);
+        if (options == std::string(" asc")) continue;
+        Effects();
+        const std::string stored = Run("geosearchstore {1}t1 {1}g1 " + std::string(center) + shape +
+                                       options + " storedist");
+        const std::vector<std::string> told = Effects();
+        EXPECT_EQ(stored, Run("geosearchstore {2}t2 {2}g2 " + std::string(center) + shape +
+                              options + " storedist"));
+        EXPECT_EQ(told.size(), Effects().size());
+        EXPECT_EQ(Run("zrange {1}t1 0 -1 withscores"), Run("zrange {2}t2 0 -1 withscores"));
+      }
+    }
+  }
+  EXPECT_EQ(
+      Call({"geosearch", "{1}g1", "fromlonlat", "1", "1", "byradius", "21000", "km"}).items.size(),
+      12'000u);
+  expect_same("georadius_ro ", "15 37 8000 km withdist asc");
+  expect_same("georadiusbymember_ro ", "m7 8000 km count 7000");
+  expect_same("georadiusbymember_ro ", "m7 x km");
+  const std::string polygon = "bypolygon 4 -100 -60 100 -60 100 60 -100 60";
+  expect_same("geosearch ", polygon + " asc");
+  expect_same("geosearch ", polygon + " count 4000 any");
+  for (const char* radius : {"15 37 8000 km ", "15 37 21000 km count 9000 "}) {
+    EXPECT_EQ(Run("georadius {1}g1 " + std::string(radius) + "store {1}t1"),
+              Run("georadius {2}g2 " + std::string(radius) + "store {2}t2"));
+    EXPECT_EQ(Run("zrange {1}t1 0 -1 withscores"), Run("zrange {2}t2 0 -1 withscores"));
+  }
+  EXPECT_EQ(Run("geosearchstore {1}t1 {1}none fromlonlat 1 1 byradius 1 km"), ":0");
+  EXPECT_EQ(Run("exists {1}t1"), ":0");
+}
+
 TEST_P(GeoCommandsTest, PolygonsAreSearchedAndStored) {
   Run("geoadd g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania 14 38 Mid 0 0 zero");
   const std::string square = "bypolygon 4 12 37 16 37 16 39 12 39";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorted sets, one at a time: adding, scores, ranks, ranges, drawing, walks. Data:
-// core/types/zset_value.h. Popping is in zset_pops.cc, what has several of them in
+// Sorted sets, one at a time: adding, scores, ranks, ranges, walks. Data: core/types/zset_value.h.
+// Popping is in zset_pops.cc, drawing in zset_draws.cc, what has several of them in
 // zset_operations.cc.
 //
 // Redis words and orders its errors in this way and clients match on them, so the order of the
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
-#include "commands/table/local_random.h"
 #include "commands/table/member_scans.h"
 #include "commands/table/numbers.h"
+#include "commands/table/rows.h"
 #include "commands/zsets/zset_commands.h"
 #include "commands/zsets/zset_ranges.h"
 #include "core/text/numbers.h"
@@ -230,7 +230,8 @@ class RangeCopy {
  public:
   explicit RangeCopy(const RangeOptions& options) : options_(options) {}
 
-  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+  bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    limit_ = cx.shard().zset_limit();
     const ZsetValue zset = ToRead(*value);
     const RankRange range = Select(zset, options_);
     const size_t done = found_.size();
@@ -242,10 +243,12 @@ class RangeCopy {
     return done + count < range.count;
   }
   const ScoredMembers& found() const { return found_; }
+  const PackedLimit& limit() const { return limit_; }  // of a shard with the key
 
  private:
   const RangeOptions options_;
   ScoredMembers found_;
+  PackedLimit limit_ = {};
 };
 
 // Suspends.
@@ -258,40 +261,40 @@ void ZRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ReplyWithScored(copy.found(), options->with_scores, reply);
 }
 
-// Of ranks. How many members a range of scores or texts has nobody knows before.
+// Whether a range may have many members. Of one of scores or texts only LIMIT says so.
+template <RangeBy kBy>
 bool AsksForManyMembers(Args args) {
+  bool is_of_ranks = kBy == RangeBy::kAny || kBy == RangeBy::kRank;
   for (size_t i = 4; i < args.size(); ++i) {
-    if (IsOption(args[i], "BYSCORE") || IsOption(args[i], "BYLEX")) return false;
+    if (IsOption(args[i], "BYSCORE") || IsOption(args[i], "BYLEX")) is_of_ranks = false;
+    if (!IsOption(args[i], "LIMIT") || args.size() - i <= 2) continue;
+    const std::optional<int64_t> limit = ParseInt64(args[i + 2]);
+    if (limit && *limit >= 0 && *limit < static_cast<int64_t>(kLargeMembers)) return false;
   }
-  return AsksForLongRange(args);
+  return !is_of_ranks || AsksForLongRange(args);
 }
+
+template <RangeBy kBy, int kReverse>
+constexpr InSlices kRangeInSlices = {.across = ZRangeInSlices<kBy, kReverse>,
+                                     .asks_for_many = AsksForManyMembers<kBy>};
 
 // ZRANGESTORE destination source ...: the options of what follows the destination.
 std::optional<RangeOptions> ParseRangeStore(Args args, ReplySink& reply) {
   return ParseRange(Args(args.from(1)), {.may_have_scores = false}, reply);
 }
 
-// False: the source is no sorted set, which was replied.
-bool FetchRange(ShardContext& cx, std::string_view key, const RangeOptions& options,
-                ScoredMembers* found, ReplySink& reply) {
-  const auto value = cx.FindReadOnly(key, ValueType::kZset);
-  if (value.is_wrong_type()) {
-    reply.Error(kErrWrongType);
-    return false;
-  }
-  if (!value) return true;
-  const ZsetValue zset = ToRead(*value);
-  const RankRange range = Select(zset, options);
-  zset.ForRange(range.first, range.count, options.is_reverse,
-                [found](std::string_view member, double score) { found->Add(member, score); });
-  return true;
-}
-
 void ZRangeStore(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<RangeOptions> options = ParseRangeStore(args, reply);
   if (!options) return;
+  const auto value = cx.FindReadOnly(args[2], ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   ScoredMembers found;
-  if (!FetchRange(cx, args[2], *options, &found, reply)) return;
+  if (value) {
+    const ZsetValue zset = ToRead(*value);
+    const RankRange range = Select(zset, *options);
+    zset.ForRange(range.first, range.count, options->is_reverse,
+                  [&found](std::string_view member, double score) { found.Add(member, score); });
+  }
   StoreZset(cx, args[1], found, KeyEvent::kZRangeStore);
   reply.Integer(static_cast<int64_t>(found.size()));
 }
@@ -300,13 +303,17 @@ void ZRangeStore(ShardContext& cx, Args args, ReplySink& reply) {
 void ZRangeStoreAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<RangeOptions> options = ParseRangeStore(args, reply);
   if (!options) return;
-  ScoredMembers found;
-  const bool is_done = FetchAndStore(
-      cx, args[2], args[1],
-      [&](ShardContext& source) { return FetchRange(source, args[2], *options, &found, reply); },
-      [&](ShardContext& target) { StoreZset(target, args[1], found, KeyEvent::kZRangeStore); });
-  if (is_done) reply.Integer(static_cast<int64_t>(found.size()));
+  KeyParts<CopyLook> parts(cx, args.from(2).first(1));
+  parts.SetTarget(args[1]);
+  RangeCopy copy(*options);
+  if (!CopyInSlices(parts, args[2], ValueType::kZset, reply, &copy)) return;
+  helio::LongWork work;
+  const Storing storing = {.event = KeyEvent::kZRangeStore, .limit = copy.limit()};
+  StoreZset(parts, args[1], copy.found(), storing, &work);
+  reply.Integer(static_cast<int64_t>(copy.found().size()));
 }
+
+bool StoresManyMembers(Args args) { return AsksForManyMembers<RangeBy::kAny>(Args(args.from(1))); }
 
 // The bounds of ZCOUNT, ZREMRANGEBY...: replies the error and returns none if they are not valid.
 template <RangeBy kBy>
@@ -342,82 +349,6 @@ void RemoveRange(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(range.count));
 }
 
-// --- Drawing ---
-
-// ZRANDMEMBER key [count [WITHSCORES]]
-void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
-  constexpr int64_t kRepeatedMax = 1 << 24;  // Redis writes a reply of any size until memory ends
-  const bool has_count = args.size() > 2;
-  bool with_scores = false;
-  std::optional<int64_t> count;
-  if (has_count) {
-    count = ParseInt64(args[2]);
-    if (!count) return reply.Error(kErrNotInteger);
-    if (*count == INT64_MIN) {
-      return reply.Error(
-          "ERR value is out of range, value must between -9223372036854775807 and "
-          "9223372036854775807");
-    }
-    if (args.size() > 4 || (args.size() == 4 && !IsOption(args[3], "WITHSCORES"))) {
-      return reply.Error(kErrSyntax);
-    }
-    with_scores = args.size() == 4;
-    if (with_scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
-      return reply.Error(kErrOutOfRange);
-    }
-  }
-  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!value) return has_count ? reply.Array(0) : reply.Null();
-  const ZsetValue zset = ToRead(*value);
-  const bool is_nested = with_scores && reply.resp3();
-  const auto reply_one = [&](std::string_view member, double score) {
-    if (is_nested) reply.Array(2);
-    reply.Bulk(member);
-    if (with_scores) reply.Double(score);
-  };
-  helio::Random& random = LocalRandom();
-  if (!has_count) return zset.ForRange(random.Uniform(zset.size()), 1, false, reply_one);
-  if (*count == 0) return reply.Array(0);
-  if (*count > 0 && static_cast<uint64_t>(*count) >= zset.size()) {
-    // All of them, from the last one on, as redis-server walks.
-    return ReplyWithRange(zset, {zset.size() - 1, zset.size()}, true, with_scores, reply);
-  }
-  const bool may_repeat = *count < 0;
-  if (*count < -kRepeatedMax) return reply.Error(kErrOutOfRange);
-  const auto wanted = static_cast<size_t>(may_repeat ? -*count : *count);
-  reply.Array(with_scores && !is_nested ? 2 * wanted : wanted);
-  if (may_repeat) {
-    for (size_t i = 0; i < wanted; ++i) {
-      zset.ForRange(random.Uniform(zset.size()), 1, false, reply_one);
-    }
-    return;
-  }
-  // Each member in turn with the chance that makes all selections equally likely (Knuth, The Art of
-  // Computer Programming 2, algorithm 3.4.2 S), but from the ranks alone if few are wanted.
-  std::vector<size_t> ranks;
-  if (wanted * 3 > zset.size()) {
-    size_t left = wanted;
-    for (size_t rank = 0; left > 0; ++rank) {
-      if (random.Uniform(zset.size() - rank) >= left) continue;
-      ranks.push_back(rank);
-      --left;
-    }
-  } else {
-    // Floyd's: as likely, and as many steps as there are members wanted.
-    for (size_t end = zset.size() - wanted; end < zset.size(); ++end) {
-      const size_t rank = random.Uniform(end + 1);
-      const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
-      if (at != ranks.end() && *at == rank) {
-        ranks.push_back(end);  // larger than all before it
-      } else {
-        ranks.insert(at, rank);
-      }
-    }
-  }
-  for (size_t rank : ranks) zset.ForRange(rank, 1, false, reply_one);
-}
-
 // ZSCAN key cursor [MATCH pattern] [COUNT count].
 struct ZsetWalk {
   static constexpr ValueType kType = ValueType::kZset;
@@ -440,12 +371,12 @@ void RegisterZsetCommands(CommandTable* table) {
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                            KeySpec keys, std::string_view summary, std::string_view since,
                            std::string_view complexity, std::string_view replaced_by = {},
-                           CoordinatorHandler in_slices = nullptr) {
+                           const InSlices& in_slices = {}) {
     table->Add({.name = name,
                 .run = run,
-                .across = in_slices,
-                .slices = in_slices != nullptr,
-                .asks_for_many = in_slices != nullptr ? AsksForManyMembers : nullptr,
+                .across = in_slices.across,
+                .slices = in_slices.across != nullptr,
+                .asks_for_many = in_slices.asks_for_many,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSortedSet,
@@ -485,40 +416,28 @@ void RegisterZsetCommands(CommandTable* table) {
       "Returns the number of members between two texts.", "2.8.9", kLog);
   add("zrange", ZRange<RangeBy::kAny, -1>, -4, kReadonly, KeyAt(1),
       "Returns the members in a range of ranks, scores or texts.", "1.2.0", kRange, {},
-      ZRangeInSlices<RangeBy::kAny, -1>);
+      kRangeInSlices<RangeBy::kAny, -1>);
   add("zrevrange", ZRange<RangeBy::kRank, 1>, -4, kReadonly, KeyAt(1),
       "Returns the members in a range of ranks, from the last one on.", "1.2.0", kRange,
-      "`ZRANGE` with the `REV` argument", ZRangeInSlices<RangeBy::kRank, 1>);
+      "`ZRANGE` with the `REV` argument", kRangeInSlices<RangeBy::kRank, 1>);
   add("zrangebyscore", ZRange<RangeBy::kScore, 0>, -4, kReadonly, KeyAt(1),
       "Returns the members with scores in a range.", "1.0.5", kRange,
-      "`ZRANGE` with the `BYSCORE` argument");
+      "`ZRANGE` with the `BYSCORE` argument", kRangeInSlices<RangeBy::kScore, 0>);
   add("zrevrangebyscore", ZRange<RangeBy::kScore, 1>, -4, kReadonly, KeyAt(1),
       "Returns the members with scores in a range, from the last one on.", "2.2.0", kRange,
-      "`ZRANGE` with the `REV` and `BYSCORE` arguments");
+      "`ZRANGE` with the `REV` and `BYSCORE` arguments", kRangeInSlices<RangeBy::kScore, 1>);
   add("zrangebylex", ZRange<RangeBy::kMember, 0>, -4, kReadonly, KeyAt(1),
       "Returns the members between two texts.", "2.8.9", kRange,
-      "`ZRANGE` with the `BYLEX` argument");
+      "`ZRANGE` with the `BYLEX` argument", kRangeInSlices<RangeBy::kMember, 0>);
   add("zrevrangebylex", ZRange<RangeBy::kMember, 1>, -4, kReadonly, KeyAt(1),
       "Returns the members between two texts, from the last one on.", "2.8.9", kRange,
-      "`ZRANGE` with the `REV` and `BYLEX` arguments");
+      "`ZRANGE` with the `REV` and `BYLEX` arguments", kRangeInSlices<RangeBy::kMember, 1>);
   add("zremrangebyrank", RemoveRange<RangeBy::kRank>, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes the members in a range of ranks.", "2.0.0", kRemove);
   add("zremrangebyscore", RemoveRange<RangeBy::kScore>, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes the members with scores in a range.", "1.2.0", kRemove);
   add("zremrangebylex", RemoveRange<RangeBy::kMember>, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes the members between two texts.", "2.8.9", kRemove);
-  table->Add({.name = "zrandmember",
-              .run = ZRandMember,
-              .arity = -2,
-              .flags = kReadonly,
-              .categories = kAclSortedSet,
-              .keys = KeyAt(1),
-              .docs = {.summary = "Returns members at random.",
-                       .since = "6.2.0",
-                       .group = "sorted-set",
-                       .complexity = "O(M*log(N)) where N is the number of members and M is the "
-                                     "number returned."},
-              .tips = "nondeterministic_output"});
   table->Add({.name = "zscan",
               .run = ScanMembers<ZsetWalk>,
               .across = ScanMembersInSlices<ZsetWalk>,
@@ -536,6 +455,8 @@ void RegisterZsetCommands(CommandTable* table) {
   table->Add({.name = "zrangestore",
               .run = ZRangeStore,
               .across = ZRangeStoreAcross,
+              .slices = true,
+              .asks_for_many = StoresManyMembers,
               .arity = -5,
               .flags = kWrite | kDenyOom,
               .categories = kAclSortedSet,
@@ -546,6 +467,7 @@ void RegisterZsetCommands(CommandTable* table) {
                        .complexity = "O(log(N)+M*log(M)) where N is the number of members and M is "
                                      "the number stored."}});
   RegisterZsetPops(table);
+  RegisterZsetDraws(table);
   RegisterZsetOperations(table);
   RegisterGeoCommands(table);
 }

@@ -10,29 +10,6 @@
 
 namespace dfly {
 
-namespace {
-
-// The members of a reply, one after another.
-class RangeWriter {
- public:
-  RangeWriter(size_t count, bool with_scores, ReplySink& reply)
-      : reply_(reply), with_scores_(with_scores), is_nested_(with_scores && reply.resp3()) {
-    reply_.Array(with_scores && !is_nested_ ? 2 * count : count);
-  }
-  void operator()(std::string_view member, double score) {
-    if (is_nested_) reply_.Array(2);
-    reply_.Bulk(member);
-    if (with_scores_) reply_.Double(score);
-  }
-
- private:
-  ReplySink& reply_;
-  const bool with_scores_;
-  const bool is_nested_;
-};
-
-}  // namespace
-
 void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
                     ReplySink& reply) {
   zset.ForRange(range.first, range.count, is_reverse, RangeWriter(range.count, with_scores, reply));

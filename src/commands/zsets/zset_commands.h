@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/collections/set_commands.h"
@@ -18,7 +19,6 @@
 #include "commands/zsets/zset_ranges.h"
 #include "core/types/zset_value.h"
 #include "engine/hops/coordinator.h"
-#include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/reply_sink.h"
 #include "helio/fibers/long_work.h"
@@ -44,7 +44,24 @@ struct ZAddOptions {
 void AddToZset(ShardContext& cx, Args args, const ZAddOptions& options,
                std::span<const double> scores, size_t first_member, size_t step, ReplySink& reply);
 
-// Members, with their scores if asked for: pairs in RESP3.
+// Replies with members, one after another, with their scores if asked for: pairs in RESP3.
+class RangeWriter {
+ public:
+  RangeWriter(size_t count, bool with_scores, ReplySink& reply)
+      : reply_(reply), with_scores_(with_scores), is_nested_(with_scores && reply.resp3()) {
+    reply_.Array(with_scores && !is_nested_ ? 2 * count : count);
+  }
+  void operator()(std::string_view member, double score) {
+    if (is_nested_) reply_.Array(2);
+    reply_.Bulk(member);
+    if (with_scores_) reply_.Double(score);
+  }
+
+ private:
+  ReplySink& reply_;
+  const bool with_scores_;
+  const bool is_nested_;
+};
 void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
                     ReplySink& reply);
 
@@ -80,36 +97,33 @@ void TellZset(std::string_view key, const ScoredMembers& stored,
               absl::FunctionRef<void(std::span<const std::string_view>)> tell,
               helio::LongWork* work = nullptr);
 
-// For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
-// false if that has replied an error, or it is refused. Else store(ShardContext&) on that of
-// `target`. Suspends.
-template <typename Fetch, typename Store>
-bool FetchAndStore(CoordinatorContext& cx, std::string_view source, std::string_view target,
-                   Fetch fetch, Store store) {
-  Transaction tx(cx);
-  const auto lock = [&](std::string_view key, LockMode mode) {
-    const uint64_t hash = HashKey(key);
-    const ShardId id = cx.shards().ShardOfKey(key, hash);
-    tx.Lock(id, {cx.shards().LockOfKey(key, hash, cx.db_index()), mode});
-    return id;
-  };
-  const ShardId source_id = lock(source, LockMode::kShared);
-  const ShardId target_id = lock(target, LockMode::kExclusive);
-  if (!tx.Schedule()) return false;
-  bool goes_on = false;
-  tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    goes_on = fetch(shard_cx);
-  });
-  if (!goes_on) return false;
-  tx.HopAndConclude({&target_id, 1}, [&](ShardTurn& turn) {
-    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
-    store(shard_cx);
-  });
-  return true;
+// What a coordinator stores, and how.
+struct Storing {
+  KeyEvent event;
+  uint64_t changes = 1;
+  PackedLimit limit = {};     // of a shard
+  bool tells_result = false;  // by TellZset
+};
+// StoreZset by the last hop of `parts`, whose target is `key`. A large one is made before, while
+// others go on. Suspends.
+template <typename Parts>
+void StoreZset(Parts& parts, std::string_view key, const ScoredMembers& found,
+               const Storing& storing, helio::LongWork* work) {
+  std::optional<CompactValue> made;
+  if (found.size() > kLargeMembers) made = MakeZset(found, storing.limit, work);
+  const bool tells = storing.tells_result && parts.records();
+  parts.HopToTarget(
+      [&](ShardContext& cx) {
+        StoreZset(cx, key, found, storing.event, storing.changes, std::move(made));
+      },
+      tells ? Parts::More::kYes : Parts::More::kNo);
+  if (!tells) return;
+  TellZset(
+      key, found, [&parts](auto words) { parts.TellAll(words); }, work);
 }
 
 void RegisterZsetPops(CommandTable* table);        // ZPOPMIN ZMPOP BZPOPMIN ... (zset_pops.cc)
+void RegisterZsetDraws(CommandTable* table);       // ZRANDMEMBER (zset_draws.cc)
 void RegisterZsetOperations(CommandTable* table);  // ZUNION ZINTERSTORE ... (zset_operations.cc)
 void RegisterGeoCommands(CommandTable* table);     // (geo.cc)
 

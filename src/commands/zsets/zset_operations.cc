@@ -14,7 +14,8 @@
 //
 // and one more hop writes the target.
 //
-// Large inputs are read, and a large target is made, in slices (set_operations.cc).
+// Large inputs are read, and a large result is made, in slices (set_operations.cc). In one shard
+// ZINTER goes over the smallest input, and ZDIFF over the first one, and asks the others there.
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -158,21 +159,27 @@ class Input {
       return true;
     });
   }
-  // A slice; false at the end. An absent one has no members, also of those that it had before.
-  bool CopySome(uint32_t* cursor, ScoredMembers* out) const {
-    if (value_ == nullptr) {
-      out->Clear();
-      return false;
-    }
-    const size_t end = out->size() + kSliceMembers;
+  // A slice of about `count`: fn(member, score) for each. False at the end.
+  template <typename F>
+  bool ScanSome(size_t count, uint32_t* cursor, F&& fn) const {
+    if (value_ == nullptr) return false;
+    size_t seen = 0;
+    const auto see = [&](std::string_view member, double score) {
+      ++seen;
+      fn(member, score);
+    };
     do {
-      *cursor =
-          is_zset()
-              ? ToRead(*value_).Scan(*cursor, [out](std::string_view member,
-                                                    double score) { out->Add(member, score); })
-              : set().Scan(*cursor, [out](std::string_view member) { out->Add(member, 1.0); });
-    } while (*cursor != 0 && out->size() < end);
+      *cursor = is_zset()
+                    ? ToRead(*value_).Scan(*cursor, see)
+                    : set().Scan(*cursor, [&see](std::string_view member) { see(member, 1.0); });
+    } while (*cursor != 0 && seen < count);
     return *cursor != 0;
+  }
+  // An absent one has no members, also of those that it had before.
+  bool CopySome(uint32_t* cursor, ScoredMembers* out) const {
+    if (value_ == nullptr) out->Clear();
+    return ScanSome(kSliceMembers, cursor,
+                    [out](std::string_view member, double score) { out->Add(member, score); });
   }
 
  private:
@@ -281,6 +288,17 @@ ScoredMembers UnionOf(std::span<const ScoredMembers> inputs, const Options& opti
 
 // --- Inputs of one shard ---
 
+// What all make of a member that inputs[order[0]] has; none if one of them has it not.
+std::optional<double> CommonScore(std::span<const Input> inputs, std::span<const size_t> order,
+                                  std::string_view member, double score, const Options& options) {
+  double combined = FirstShare(score, order[0], options);
+  for (size_t index : order.subspan(1)) {
+    const std::optional<double> other = inputs[index].Score(member);
+    if (!other) return std::nullopt;
+    combined = Combine(combined, Share(*other, index, options), options.aggregate);
+  }
+  return combined;
+}
 // fn(member, score) for what all have in common, until it returns false.
 template <typename F>
 void Intersect(std::span<const Input> inputs, const Options& options, F&& fn) {
@@ -288,23 +306,20 @@ void Intersect(std::span<const Input> inputs, const Options& options, F&& fn) {
   for (const Input& input : inputs) sizes.push_back(input.size());
   const std::vector<size_t> order = BySize(sizes);
   inputs[order[0]].ForEachUntil([&](std::string_view member, double score) {
-    double combined = FirstShare(score, order[0], options);
-    for (size_t index : std::span(order).subspan(1)) {
-      const std::optional<double> other = inputs[index].Score(member);
-      if (!other) return true;
-      combined = Combine(combined, Share(*other, index, options), options.aggregate);
-    }
-    return fn(member, combined);
+    const auto combined = CommonScore(inputs, order, member, score, options);
+    return !combined || fn(member, *combined);
   });
 }
 
+// One of those behind the first has it.
+bool IsElsewhere(std::span<const Input> inputs, std::string_view member) {
+  return std::any_of(inputs.begin() + 1, inputs.end(),
+                     [member](const Input& input) { return input.Score(member).has_value(); });
+}
 ScoredMembers Subtract(std::span<const Input> inputs) {
   ScoredMembers result;
   inputs[0].ForEachUntil([&](std::string_view member, double score) {
-    const bool is_elsewhere =
-        std::any_of(inputs.begin() + 1, inputs.end(),
-                    [member](const Input& input) { return input.Score(member).has_value(); });
-    if (!is_elsewhere) result.Add(member, score);
+    if (!IsElsewhere(inputs, member)) result.Add(member, score);
     return true;
   });
   return result;
@@ -350,12 +365,20 @@ class AcrossShards {
       : parts_(cx, options.keys), options_(options), keys_(options.keys) {}
 
   // Before Run.
-  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
+  void SetTarget(std::string_view key) {
+    parts_.SetTarget(key);
+    in_slices_ = true;
+  }
+  // The first hop is not the last one of a union without a target, so large inputs can be read in
+  // slices. Before Run.
+  void SetInSlices() { in_slices_ = true; }
+  bool is_in_one_shard() { return parts_.items().size() == 1; }
 
-  // Once. None if an error was replied. Suspends, as Store does.
+  // Once. None if an error was replied, or if it needs slices and may have none: then it has done
+  // nothing. Suspends, as Store does.
   std::optional<ScoredMembers> Run(Operation operation, ReplySink& reply) {
     std::vector<ScoredMembers> copies(keys_.size());
-    const bool is_alone = parts_.items().size() == 1 && parts_.has_target();
+    const bool is_alone = is_in_one_shard() && in_slices_;
     const bool copies_all = operation == Operation::kUnion && options_.error.empty() && !is_alone;
     std::optional<ScoredMembers> found;
     const bool is_right =
@@ -364,26 +387,24 @@ class AcrossShards {
     if (!options_.error.empty()) return Refuse(reply, options_.error);
     if (found) return found;
     if (operation == Operation::kUnion) {
+      needs_slices_ = !in_slices_ && HasLarge();
+      if (needs_slices_) return std::nullopt;
       CopyLarge(&copies);
       return UnionOf(copies, options_, &work_);
     }
     const std::vector<size_t> by_size = BySize(sizes_);
+    if (is_alone) return GoOver(operation, by_size);
     if (operation == Operation::kInter) return Intersect(by_size);
     return Subtract();
   }
 
+  bool needs_slices() const { return needs_slices_; }
+
   void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
-    std::optional<CompactValue> made;
-    if (found.size() > kLargeMembers) {
-      made = MakeZset(found, parts_.items()[0].part.limit, &work_);
-    }
-    const bool tells = TellsResult(options_) && parts_.records();
-    parts_.HopToTarget(
-        [&](ShardContext& cx) { StoreZset(cx, key, found, event, 1, std::move(made)); },
-        tells ? Parts::More::kYes : Parts::More::kNo);
-    if (!tells) return;
-    TellZset(
-        key, found, [this](auto words) { parts_.TellAll(words); }, &work_);
+    const Storing storing = {.event = event,
+                             .limit = parts_.items()[0].part.limit,
+                             .tells_result = TellsResult(options_)};
+    StoreZset(parts_, key, found, storing, &work_);
   }
 
  private:
@@ -413,7 +434,8 @@ class AcrossShards {
         if (copies != nullptr && !IsCopiedLater(i)) input->CopyTo(&(*copies)[i]);
       }
     };
-    if (!parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes)) return false;
+    const bool has_all = copies != nullptr && !in_slices_;
+    if (!parts_.Hop(look, has_all ? Parts::More::kNo : Parts::More::kYes)) return false;
     return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
   }
 
@@ -431,16 +453,46 @@ class AcrossShards {
         *found = Compute(*inputs, operation, options_);
       }
     };
-    if (!parts_.Hop(compute)) return false;
+    if (!parts_.Hop(compute, Parts::More::kYes)) return false;
     copies_later_ = true;
     return !is_wrong;
   }
 
-  // Without a target the first hop is the last one.
-  bool IsCopiedLater(size_t index) const {
-    return copies_later_ || (parts_.has_target() && sizes_[index] > kLargeMembers);
+  // The inputs are in one shard, and one of them is large.
+  ScoredMembers GoOver(Operation operation, std::span<const size_t> by_size) {
+    const bool is_inter = operation == Operation::kInter;
+    const size_t base = is_inter ? by_size[0] : 0;
+    const size_t slice = std::max<size_t>(kSliceMembers / keys_.size(), 16);
+    ScoredMembers result;
+    uint32_t cursor = 0;
+    parts_.HopInSlices([](const Item&) { return true; },
+                       [&](ShardContext& cx, const Item&) {
+                         std::vector<Input> inputs;
+                         for (std::string_view key : keys_) inputs.push_back(FindAgain(cx, key));
+                         const auto look = [&](std::string_view member, double score) {
+                           std::optional<double> its = score;
+                           if (is_inter) {
+                             its = CommonScore(inputs, by_size, member, score, options_);
+                           } else if (IsElsewhere(inputs, member)) {
+                             its.reset();
+                           }
+                           if (its) result.Add(member, *its);
+                         };
+                         return inputs[base].ScanSome(slice, &cursor, look) &&
+                                result.size() < options_.limit;
+                       });
+    return result;
+  }
+
+  bool IsCopiedLater(size_t index) const { return copies_later_ || sizes_[index] > kLargeMembers; }
+  bool HasLarge() const {
+    return std::any_of(sizes_.begin(), sizes_.end(),
+                       [](size_t size) { return size > kLargeMembers; });
   }
   void CopyLarge(std::vector<ScoredMembers>* copies) {
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      if (IsCopiedLater(i)) (*copies)[i].Reserve(sizes_[i]);
+    }
     const auto is_large = [this](const Item& item) {
       return std::any_of(item.indexes.begin(), item.indexes.end(),
                          [this](size_t index) { return IsCopiedLater(index); });
@@ -472,6 +524,7 @@ class AcrossShards {
 
   // The scores that each input has for the members of `list`, NaN for none. The last that is read.
   std::vector<std::vector<double>> AskAll(const ScoredMembers& list) {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     std::vector<std::vector<double>> columns(keys_.size());
     const auto ask_some = [&](ShardContext& cx, Item& item) {
       Part& part = item.part;
@@ -480,10 +533,9 @@ class AcrossShards {
       const size_t end = std::min(list.size(), part.at + kSliceMembers);
       for (size_t k = 0; k < inputs.size(); ++k) {
         std::vector<double>& column = columns[item.indexes[k]];
-        column.resize(list.size());
+        column.reserve(list.size());
         for (size_t row = part.at; row < end; ++row) {
-          column[row] =
-              inputs[k].Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
+          column.push_back(inputs[k].Score(list.members[row]).value_or(kNan));
         }
       }
       part.at = end;
@@ -537,25 +589,34 @@ class AcrossShards {
   const Options& options_;
   const Keys keys_;
   std::vector<size_t> sizes_;  // of the inputs
+  bool in_slices_ = false;
+  bool needs_slices_ = false;
   bool copies_later_ = false;  // all of them: the first hop only looked
 };
 
 // --- Handlers ---
 
-// In the order of a sorted set.
-void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply) {
-  std::vector<size_t> order(found.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&found](size_t a, size_t b) {
-    if (found.scores[a] != found.scores[b]) return found.scores[a] < found.scores[b];
-    return found.members[a] < found.members[b];
+// In the order of a sorted set. `work`: null in a brief.
+void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply,
+               helio::LongWork* work = nullptr) {
+  const auto step = [work] {
+    if (work != nullptr) work->Step();
+  };
+  std::vector<size_t> order;
+  order.reserve(found.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    order.push_back(i);
+    step();
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    step();
+    return ZsetValue::IsBefore(found.members[a], found.scores[a], found.members[b],
+                               found.scores[b]);
   });
-  const bool is_nested = with_scores && reply.resp3();
-  reply.Array(with_scores && !is_nested ? 2 * found.size() : found.size());
+  RangeWriter write(found.size(), with_scores, reply);
   for (size_t index : order) {
-    if (is_nested) reply.Array(2);
-    reply.Bulk(found.members[index]);
-    if (with_scores) reply.Double(found.scores[index]);
+    write(found.members[index], found.scores[index]);
+    step();
   }
 }
 
@@ -600,12 +661,25 @@ template <Operation kOperation, Form kForm>
 void RunAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<Options> options = Parse(args, CountAt(kForm), kOperation, kForm, reply);
   if (!options) return;
-  AcrossShards inputs(cx, *options);
-  if (kForm == Form::kStore) inputs.SetTarget(args.key());
-  const std::optional<ScoredMembers> found = inputs.Run(kOperation, reply);
+  std::optional<AcrossShards> inputs(std::in_place, cx, *options);
+  if (kForm == Form::kStore) {
+    inputs->SetTarget(args.key());
+  } else if (inputs->is_in_one_shard()) {
+    inputs->SetInSlices();  // one of them is large
+  }
+  std::optional<ScoredMembers> found = inputs->Run(kOperation, reply);
+  if (inputs->needs_slices()) {
+    inputs.emplace(cx, *options);
+    inputs->SetInSlices();
+    found = inputs->Run(kOperation, reply);
+  }
   if (!found) return;
-  if (kForm == Form::kShow) return ReplyWith(*found, options->with_scores, reply);
-  if (kForm == Form::kStore) inputs.Store(args.key(), *found, StoreEvent(kOperation));
+  if (kForm == Form::kStore) inputs->Store(args.key(), *found, StoreEvent(kOperation));
+  inputs.reset();  // others need not wait for the reply
+  if (kForm == Form::kShow) {
+    helio::LongWork work;
+    return ReplyWith(*found, options->with_scores, reply, &work);
+  }
   reply.Integer(static_cast<int64_t>(std::min<uint64_t>(found->size(), options->limit)));
 }
 
@@ -616,7 +690,7 @@ void Register(CommandTable* table, std::string_view name, std::string_view summa
   table->Add({.name = name,
               .run = Run<kOperation, kForm>,
               .across = RunAcross<kOperation, kForm>,
-              .slices = kStores,
+              .slices = true,
               .arity = kStores ? -4 : -3,
               .flags = kMovableKeys | (kStores ? kWrite | kDenyOom : kReadonly),
               .categories = kAclSortedSet,

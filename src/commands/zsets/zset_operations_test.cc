@@ -94,6 +94,72 @@ TEST_P(ZsetOperationsTest, CountsMembersOfLargeInputs) {
   EXPECT_EQ(Run("zcount t 7 7"), ":1500");
 }
 
+// In one shard those whose first key ends with 1 are read in slices, the others at once; without a
+// tag, and with several shards, they are all the same.
+TEST_P(ZsetOperationsTest, LargeInputsAreReadInSlices) {
+  for (const std::string prefix : {"{tag}", ""}) {
+    const auto fill = [&](const std::string& key, int begin, int end, int factor, bool is_set) {
+      for (const char* digit : {"1", "2"}) {
+        std::vector<std::string> words = {is_set ? "sadd" : "zadd", prefix + key + digit};
+        for (int i = begin; i < end; ++i) {
+          if (!is_set) words.push_back(std::to_string(i % 1000 * factor));
+          words.push_back("member:" + std::to_string(i));
+        }
+        RunWords(words);
+      }
+    };
+    fill("a", 0, 10'000, 1, false);
+    fill("b", 3000, 14'000, -2, false);
+    fill("s", 2000, 11'500, 0, true);
+    fill("few", 2500, 3500, 1, false);
+    Run("set " + prefix + "text x");
+    const auto run = [&](std::string line, const std::string& digit) {
+      std::string written;
+      for (char c : line) {
+        if (c == '#') {
+          written += prefix;
+        } else if (c == '@') {
+          written += digit;
+        } else {
+          written += c;
+        }
+      }
+      return Run(written);
+    };
+    const auto expect_same = [&](const std::string& line) {
+      const std::string found = run(line, "1");
+      EXPECT_EQ(found, run(line, "2")) << line;
+      return found;
+    };
+    for (const std::string keys : {"1 #a@", "2 #a@ #b@", "2 #b@ #a@", "3 #a@ #b@ #s@", "2 #s@ #a@",
+                                   "2 #few@ #a@", "2 #a@ #few@", "2 #a@ #a@", "2 #a@ #none@",
+                                   "2 #none@ #a@", "2 #a@ #text", "3 #a@ #b@ #text"}) {
+      for (const char* options :
+           {"", " withscores", " weights 1 2", " weights 2 -1 aggregate max withscores",
+            " weights 1 2 3 aggregate min", " aggregate count withscores", " limit 5"}) {
+        expect_same("zunion " + keys + options);
+        expect_same("zinter " + keys + options);
+        expect_same("zdiff " + keys + options);
+      }
+      for (const char* options : {"", " limit 1", " limit 1025", " limit 0", " limit 100000"}) {
+        expect_same("zintercard " + keys + options);
+      }
+      for (const char* options : {"", " aggregate count"}) {
+        for (const char* command : {"zunionstore", "zinterstore", "zdiffstore"}) {
+          expect_same(std::string(command) + " #t@ " + keys + options);
+          EXPECT_EQ(run("zrange #t1 0 -1 withscores", ""), run("zrange #t2 0 -1 withscores", ""));
+        }
+      }
+    }
+    EXPECT_EQ(expect_same("zintercard 2 #a@ #b@"), ":7000");
+    EXPECT_EQ(expect_same("zintercard 2 #a@ #b@ limit 1025"), ":1025");
+    resp3_ = true;
+    expect_same("zunion 2 #a@ #b@ withscores");
+    expect_same("zinter 2 #a@ #b@ withscores");
+    resp3_ = false;
+  }
+}
+
 TEST_P(ZsetOperationsTest, UnionsIntersectionsAndDifferences) {
   InAllWays([this](const std::string& prefix) {
     const auto run = [&](std::string_view line) { return RunKeys(prefix, line); };

@@ -194,13 +194,14 @@ TEST_P(ZsetCommandsTest, EachMemberIsDrawnAsOftenAsAnother) {
     Run("flushall");
     for (int i = 0; i < kMembers; ++i) {
       Run("zadd z " + std::to_string(i) + " m" + std::to_string(i));
+      Run("zadd y " + std::to_string(i) + " m" + std::to_string(i));  // is read in slices
     }
     // One, some of them without and with repetition; few and many.
-    for (const char* count : {"1", "3", "15", "-3"}) {
+    for (const std::string draw : {"z 1", "z 3", "z 15", "z -3", "y 3", "y 6", "y 15", "y -3"}) {
       std::map<std::string, double> drawn;
       double total = 0;
       for (int i = 0; i < kDraws; ++i) {
-        const std::string reply = Run("zrandmember z " + std::string(count));
+        const std::string reply = Run("zrandmember " + draw);
         for (size_t at = 0; (at = reply.find('m', at)) != std::string::npos; ++at, ++total) {
           ++drawn[reply.substr(at, reply.find('"', at) - at)];
         }
@@ -211,7 +212,7 @@ TEST_P(ZsetCommandsTest, EachMemberIsDrawnAsOftenAsAnother) {
         chi_squared += (times - each) * (times - each) / each;
       }
       EXPECT_EQ(drawn.size(), static_cast<size_t>(kMembers));
-      EXPECT_LT(chi_squared, 4.0 * kMembers) << count;
+      EXPECT_LT(chi_squared, 4.0 * kMembers) << draw;
     }
   }
 }
@@ -241,6 +242,114 @@ TEST_P(ZsetCommandsTest, LongReadsInSlicesReplyTheSame) {
   expect_same("zrange ", "(10 +inf byscore limit 3 4000");
   expect_same("zrange ", "+inf 10 byscore rev withscores");
   expect_same("zrange ", "- + bylex");
+  for (const std::string limit : {"", " limit 0 3", " limit 1500 3000", " limit 1 -1"}) {
+    expect_same("zrangebyscore ", "5 inf" + limit);
+    expect_same("zrangebyscore ", "(5 2000 withscores" + limit);
+    expect_same("zrevrangebyscore ", "inf 5" + limit);
+    expect_same("zrangebylex ", "- +" + limit);
+    expect_same("zrevrangebylex ", "+ -" + limit);
+    expect_same("zrange ", "+ - bylex rev" + limit);
+  }
+  expect_same("zrangebyscore ", "x 5");
+  expect_same("zrangebylex ", "- x");
+  expect_same("zrangebyscore ", "1 2 limit 0");
+}
+
+// "t1" is made in slices, if it is in one shard with the other key, and "t2" at once.
+TEST_P(ZsetCommandsTest, LongRangesAreStoredInSlices) {
+  std::vector<std::string> words = {"zadd", "{t1}z"};
+  for (int i = 0; i < 20'000; ++i) {
+    words.push_back(std::to_string(i / 2));
+    words.push_back("member:" + std::to_string(i));
+  }
+  EXPECT_EQ(RunWords(words), ":20000");
+  words[1] = "{t2}z";
+  EXPECT_EQ(RunWords(words), ":20000");
+  for (const std::string range :
+       {"0 -1", "7 -7", "5 15000 rev", "10 inf byscore", "- + bylex limit 10 12000", "3 2", "1 x",
+        "1 (2 byscore", "0 -1 withscores"}) {
+    Run("set t1 x");
+    Run("set t2 x");
+    Effects();
+    EXPECT_EQ(Run("zrangestore t1 {t1}z " + range), Run("zrangestore t2 {t2}z " + range));
+    for (const std::string& unit : Effects()) EXPECT_TRUE(unit.starts_with("0 zrangestore t"));
+    EXPECT_EQ(Run("type t1"), Run("type t2"));
+    EXPECT_EQ(Run("zrange t1 0 -1 withscores"), Run("zrange t2 0 -1 withscores")) << range;
+  }
+  EXPECT_EQ(Run("zrangestore {t1}z {t1}z 5 -5"), ":19991") << "over itself";
+  EXPECT_EQ(Run("zrange {t1}z 0 0"), R"(["member:5"])");
+  Run("set {t1}text x");
+  EXPECT_EQ(Run("zrangestore t1 {t1}text 0 -1"), kWrongType);
+  EXPECT_EQ(Run("zrangestore t1 {t1}none 0 -1"), ":0");
+  EXPECT_EQ(Run("exists t1"), ":0");
+}
+
+// "z1" in slices, "z2" at once.
+TEST_P(ZsetCommandsTest, ManyMembersAreDrawn) {
+  constexpr size_t kMembers = 20'000;
+  std::vector<std::string> words = {"zadd", ""};
+  std::map<std::string, std::string> scores;
+  for (size_t i = 0; i < kMembers; ++i) {
+    words.push_back(std::to_string(i));
+    words.push_back("member:" + std::to_string(i));
+    scores[words.back()] = std::to_string(i);
+  }
+  for (const std::string key : {"z1", "z2"}) {
+    words[1] = key;
+    EXPECT_EQ(RunWords(words), ":20000");
+    for (const size_t count : {2u, 700u, 5000u, 6666u, 6667u, 15'000u, 19'999u}) {
+      for (const bool may_repeat : {false, true}) {
+        const RespValue found = Call(
+            {"zrandmember", key, (may_repeat ? "-" : "") + std::to_string(count), "withscores"});
+        std::map<std::string, std::string> different;
+        ASSERT_EQ(found.items.size(), 2 * count);
+        for (size_t i = 0; i < found.items.size(); i += 2) {
+          ASSERT_EQ(scores[found.items[i].text], found.items[i + 1].text);
+          different.emplace(found.items[i].text, "");
+        }
+        EXPECT_EQ(different.size() == count, !may_repeat || count < 600);
+      }
+    }
+    EXPECT_EQ(Call({"zrandmember", key, "-50000"}).items.size(), 50'000u);
+    EXPECT_EQ(Run("zrandmember " + key + " 0"), "[]");
+    EXPECT_EQ(Run("zrandmember " + key + " x"), kNotInteger);
+    EXPECT_EQ(Run("zrandmember " + key + " 1 x"), kSyntaxError);
+    EXPECT_EQ(Run("zrandmember " + key + " -16777217"), "-ERR value is out of range");
+    EXPECT_TRUE(Run("zrandmember " + key).starts_with("\"member:"));
+  }
+  EXPECT_EQ(Run("zrandmember z1 20000"), Run("zrandmember z2 30000"));
+  EXPECT_EQ(Run("zrandmember z1 20000 withscores"), Run("zrevrange z2 0 -1 withscores"));
+  for (const std::string missing : {"y1", "y2"}) {
+    EXPECT_EQ(Run("zrandmember " + missing), "(nil)");
+    EXPECT_EQ(Run("zrandmember " + missing + " 5"), "[]");
+    EXPECT_EQ(Run("zrandmember " + missing + " -16777217"), "[]");
+    Run("set " + missing + " x");
+    EXPECT_EQ(Run("zrandmember " + missing + " 9000"), kWrongType);
+  }
+}
+
+TEST_P(ZsetCommandsTest, LongRangesAreRemoved) {
+  std::vector<std::string> words = {"zadd", "z"};
+  for (int i = 0; i < 20'000; ++i) {
+    words.push_back(std::to_string(i));
+    words.push_back("member:" + std::to_string(i));
+  }
+  EXPECT_EQ(RunWords(words), ":20000");
+  Run("expire z 1000");
+  EXPECT_EQ(Run("zremrangebyrank z 0 4999"), ":5000");
+  EXPECT_EQ(Run("zremrangebyscore z (6000 7000"), ":1000");
+  EXPECT_EQ(Run("zcard z"), ":14000");
+  EXPECT_EQ(Run("zrange z 1000 1001"), R"(["member:6000", "member:7001"])");
+  EXPECT_EQ(Run("zremrangebyrank z 3 -3"), ":13995") << "all but a few";
+  EXPECT_EQ(Run("zrange z 0 -1"),
+            R"(["member:5000", "member:5001", "member:5002", "member:19998", "member:19999"])");
+  EXPECT_EQ(Run("ttl z"), ":1000");
+  EXPECT_EQ(RunWords(words), ":19995");
+  EXPECT_EQ(Call({"zpopmax", "z", "19000"}).items.size(), 38'000u);
+  EXPECT_EQ(Run("zcard z"), ":1000");
+  EXPECT_EQ(RunWords(words), ":19000");
+  EXPECT_EQ(Run("zremrangebylex z - +"), ":20000");
+  EXPECT_EQ(Run("exists z"), ":0");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ZsetCommandsTest, testing::Values(1, 4));

@@ -171,6 +171,14 @@ void ScoreTree::Refill(Inner* parent, uint32_t index) {
   Shift<N>(parent, other, index, surplus / 2);
 }
 
+void ScoreTree::RefillChild(Inner* parent, uint32_t index) {
+  if (parent->children[index]->is_leaf) {
+    Refill<Leaf>(parent, index);
+  } else {
+    Refill<Inner>(parent, index);
+  }
+}
+
 // --- Look-ups ---
 
 bool ScoreTree::IsLess(double score, CompactKeyRef member, const Wanted& wanted) {
@@ -337,11 +345,7 @@ void ScoreTree::Erase(double score, std::string_view member) {
     CHECK_GT(index, 0u) << "not in the tree";
     --index;
     if (IsPoor(inner->children[index])) {
-      if (inner->children[index]->is_leaf) {
-        Refill<Leaf>(inner, index);
-      } else {
-        Refill<Inner>(inner, index);
-      }
+      RefillChild(inner, index);
       index = Partition(*inner, up_to) - 1;
     }
     --inner->sizes[index];
@@ -363,6 +367,63 @@ void ScoreTree::Erase(double score, std::string_view member) {
     path[i - 1]->members[indexes[i - 1]] = leaf->members[0];
     if (indexes[i - 1] != 0) break;
   }
+  LowerRoot();
+}
+
+uint32_t ScoreTree::EraseSome(size_t rank, size_t most, CompactKeyRef (&erased)[kErasedMax]) {
+  CHECK_LT(rank, size_);
+  Inner* path[kDepthMax];
+  uint32_t indexes[kDepthMax];
+  uint32_t depth = 0;
+  Node* node = root_;
+  while (!node->is_leaf) {
+    auto* const inner = static_cast<Inner*>(node);
+    size_t below = rank;
+    const auto choose = [&] {
+      uint32_t index = 0;
+      for (below = rank; below >= inner->sizes[index]; ++index) below -= inner->sizes[index];
+      return index;
+    };
+    uint32_t index = choose();
+    if (IsPoor(inner->children[index])) {
+      RefillChild(inner, index);
+      index = choose();
+    }
+    path[depth] = inner;
+    indexes[depth++] = index;
+    rank = below;
+    node = inner->children[index];
+  }
+  auto* const leaf = static_cast<Leaf*>(node);
+  const auto at = static_cast<uint32_t>(rank);
+  const auto count = static_cast<uint32_t>(std::min<size_t>(most, leaf->count - at));
+  std::copy_n(leaf->members + at, count, erased);
+  leaf->Copy(at, *leaf, at + count, leaf->count - at - count);
+  leaf->count -= count;
+  size_ -= count;
+  for (uint32_t i = 0; i < depth; ++i) path[i]->sizes[indexes[i]] -= count;
+  if (leaf->count == 0 && size_ > 0) {
+    Inner* const parent = path[--depth];
+    const uint32_t index = indexes[depth];
+    CHECK_GT(parent->count, 1u);
+    if (leaf->previous != nullptr) leaf->previous->next = leaf->next;
+    if (leaf->next != nullptr) leaf->next->previous = leaf->previous;
+    FreeNode(leaf);
+    parent->Copy(index, *parent, index + 1, parent->count - index - 1);
+    --parent->count;
+  }
+  // What began with the first of them begins with another one now.
+  for (uint32_t i = depth; at == 0 && size_ > 0 && i > 0; --i) {
+    const Item first = FirstOf(path[i - 1]->children[indexes[i - 1]]);
+    path[i - 1]->scores[indexes[i - 1]] = first.score;
+    path[i - 1]->members[indexes[i - 1]] = first.member;
+    if (indexes[i - 1] != 0) break;
+  }
+  LowerRoot();
+  return count;
+}
+
+void ScoreTree::LowerRoot() {
   while (!root_->is_leaf && root_->count == 1) {
     Node* const below = static_cast<Inner*>(root_)->children[0];
     FreeNode(root_);

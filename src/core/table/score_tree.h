@@ -58,6 +58,10 @@ class ScoreTree {
   void Insert(double score, CompactKeyRef member);
   // REQUIRES: it is in it.
   void Erase(double score, std::string_view member);
+  // Erases entries from the one at `rank` on, as far as its leaf has them and at most `most`.
+  // Returns how many; their members are in `erased`. REQUIRES: there is one, and most > 0.
+  static constexpr uint32_t kErasedMax = 62;
+  uint32_t EraseSome(size_t rank, size_t most, CompactKeyRef (&erased)[kErasedMax]);
   void Clear();
   // Clear() in steps: frees about `budget` entries; true when nothing is left. Nothing else may be
   // called between the first step and the last.
@@ -85,7 +89,7 @@ class ScoreTree {
 
  private:
   // Nodes take 1,536 bytes, a size that the allocator has.
-  static constexpr uint32_t kLeafMax = 62;
+  static constexpr uint32_t kLeafMax = kErasedMax;
   static constexpr uint32_t kInnerMax = 42;
   static constexpr uint32_t kDepthMax = 16;
 
@@ -120,6 +124,8 @@ class ScoreTree {
   static uint32_t SizeBelow(const Node* node);
   static Item FirstOf(const Node* node);
   static void Describe(Inner* parent, uint32_t index);  // what it says of that child
+  void RefillChild(Inner* parent, uint32_t index);
+  void LowerRoot();  // behind an erasure
   static bool IsFull(const Node* node);
   static bool IsPoor(const Node* node);
   void CheckNode(const Node* node, uint32_t depth, const Leaf** previous) const;

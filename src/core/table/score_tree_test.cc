@@ -34,6 +34,23 @@ class Checked {
     keys_.erase(member);
   }
 
+  void EraseRange(size_t first, size_t count) {
+    while (count > 0) {
+      CompactKeyRef erased[ScoreTree::kErasedMax];
+      const uint32_t some = tree.EraseSome(first, count, erased);
+      ASSERT_GT(some, 0u);
+      ASSERT_LE(some, count);
+      count -= some;
+      auto at = std::next(model.begin(), static_cast<ptrdiff_t>(first));
+      for (uint32_t i = 0; i < some; ++i) {
+        ASSERT_EQ(erased[i].ToString(), at->second);
+        keys_.erase(at->second);
+        at = model.erase(at);
+      }
+      if (model.size() < 3000) tree.CheckInvariants();
+    }
+  }
+
   void Check() const {
     tree.CheckInvariants();
     ASSERT_EQ(tree.size(), model.size());
@@ -123,6 +140,36 @@ TEST(ScoreTreeTest, RandomChangesAgreeWithASet) {
       ASSERT_EQ(checked.tree.CountBelow(at->first), below);
     }
     checked.Check();
+  }
+}
+
+TEST(ScoreTreeTest, RangesAreErased) {
+  helio::Random random(helio::TestSeed());
+  for (int round = 0; round < 60; ++round) {
+    Checked checked;
+    const uint64_t grows = 1 + random.Uniform(round % 10 == 0 ? 30'000 : 1000);
+    int next = 0;
+    for (int step = 0; step < 30; ++step) {
+      const bool is_at_end = random.OneIn(2);
+      for (uint64_t i = random.Uniform(grows); i > 0; --i, ++next) {
+        const double score = is_at_end ? next : static_cast<double>(random.Uniform(100));
+        checked.Insert(score, "m" + std::to_string(next) + (next % 3 == 0 ? "" : " on the heap"));
+      }
+      const size_t size = checked.model.size();
+      if (size == 0) continue;
+      const size_t first = random.OneIn(4) ? 0 : random.Uniform(size);
+      const size_t most = random.OneIn(4) ? size : 1 + random.Uniform(size);
+      checked.EraseRange(first, std::min(most, size - first));
+      checked.Check();
+      for (uint64_t i = random.Uniform(50); i > 0 && !checked.model.empty(); --i) {
+        const auto [score, member] = *checked.model.begin();
+        checked.Erase(score, member);
+      }
+      checked.Check();
+    }
+    checked.EraseRange(0, checked.model.size());
+    checked.Check();
+    EXPECT_EQ(checked.tree.bytes(), 0u);
   }
 }
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <span>
 
+#include "core/memory/prefetch.h"
 #include "core/text/hash.h"
 #include "helio/base/logging.h"
 
@@ -16,6 +18,28 @@ namespace {
 constexpr double kIntegersEnd = 9007199254740992.0;
 
 KeyProbe ProbeOf(std::string_view member) { return KeyProbe(member, HashKey(member)); }
+
+void Insert(SortedTable* table, std::string_view member, double score) {
+  const auto it = table->scores.Insert(ProbeOf(member));
+  it->value = score;
+  table->order.Insert(score, it->key);
+}
+
+// What each look-up has to wait for is fetched for all of them at once. REQUIRES: they are there.
+void EraseAll(std::span<const CompactKeyRef> members, DashTable<double>* scores) {
+  uint64_t hashes[ScoreTree::kErasedMax];
+  for (const CompactKeyRef& member : members) PrefetchLine(member.HeapAddress());
+  for (size_t i = 0; i < members.size(); ++i) {
+    char scratch[CompactKeyRef::kScratchSize];
+    hashes[i] = HashKey(members[i].View(scratch));
+    scores->Prefetch(FetchStage::kBucket, hashes[i]);
+  }
+  for (size_t i = 0; i < members.size(); ++i) scores->Prefetch(FetchStage::kSlot, hashes[i]);
+  for (size_t i = 0; i < members.size(); ++i) {
+    char scratch[CompactKeyRef::kScratchSize];
+    scores->Erase(scores->Find(KeyProbe(members[i].View(scratch), hashes[i])));
+  }
+}
 
 // A score as an entry of a block.
 class PackedScore {
@@ -106,9 +130,7 @@ void* CloneSome(const void* object, uint8_t encoding, void* copy, uint64_t* curs
   auto from = static_cast<const SortedTable*>(object)->order.At(made->scores.size());
   for (int left = kBudget; from && left > 0; --left, from.Next()) {
     char scratch[ZsetValue::kScratchSize];
-    const auto it = made->scores.Insert(ProbeOf(from.member(scratch)));
-    it->value = from.score();
-    made->order.Insert(from.score(), it->key);
+    Insert(made, from.member(scratch), from.score());
   }
   *cursor = from ? made->scores.size() : 0;
   return made;
@@ -286,21 +308,36 @@ void ZsetValue::EraseRange(size_t first, size_t count) {
     value_.ReplaceObject(packed.address(), kPacked);
     return;
   }
-  for (; count > 0; --count) {
-    char scratch[kScratchSize];
-    Erase(std::string(table().order.At(first).member(scratch)));
+  // To make a table costs a member about eight times what it costs one to be erased.
+  const size_t kept = size() - count;
+  if (count > ScoreTree::kErasedMax && kept * 8 < count) {
+    auto fresh = std::make_unique<SortedTable>();
+    const auto keep = [&fresh](std::string_view member, double score) {
+      Insert(fresh.get(), member, score);
+    };
+    ForRange(0, first, false, keep);
+    ForRange(first + count, kept - first, false, keep);
+    return ReplaceTable(fresh.release());
+  }
+  while (count > 0) {
+    CompactKeyRef erased[ScoreTree::kErasedMax];
+    const uint32_t some = table().order.EraseSome(first, count, erased);
+    EraseAll(std::span(erased, some), &table().scores);
+    count -= some;
   }
 }
 
 void ZsetValue::MakeTable() {
   auto fresh = std::make_unique<SortedTable>();
-  ForEach([&](std::string_view member, double score) {
-    const auto it = fresh->scores.Insert(ProbeOf(member));
-    it->value = score;
-    fresh->order.Insert(score, it->key);
-  });
+  ForEach([&](std::string_view member, double score) { Insert(fresh.get(), member, score); });
   Free(value_.object());
   value_.ReplaceObject(fresh.release(), kTable);
+}
+
+void ZsetValue::ReplaceTable(SortedTable* table) {
+  CompactValue gone;
+  gone.SetObject(ValueType::kZset, value_.object(), kTable);
+  value_.ReplaceObject(table, kTable);
 }
 
 }  // namespace dfly

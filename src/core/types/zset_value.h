@@ -110,6 +110,8 @@ class ZsetValue {
   void SetPacked(std::string_view member, double score, Place known);
   void SetInTable(std::string_view member, double score, bool* is_new);
   void MakeTable();
+  // The present table goes, in steps if it is large.
+  void ReplaceTable(SortedTable* table);
 
   CompactValue& value_;
 };

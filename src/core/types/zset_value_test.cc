@@ -158,6 +158,39 @@ TEST_F(ZsetValueTest, RandomChangesAgreeWithASet) {
   }
 }
 
+TEST_F(ZsetValueTest, LongRangesAreErased) {
+  helio::Random random(helio::TestSeed());
+  for (int round = 0; round < 30; ++round) {
+    const size_t size = 100 + random.Uniform(5000);
+    ZsetValue::Create(&value_, 1, size, kLimit);
+    ZsetValue zset(&value_);
+    Pairs expected;
+    for (size_t i = 0; i < size; ++i) {
+      const std::string member = "m" + std::to_string(i) + (i % 2 == 0 ? "" : " on the heap");
+      zset.Set(member, static_cast<double>(i), kLimit);
+      expected.emplace_back(member, i);
+    }
+    while (!expected.empty()) {
+      // Often all but a few.
+      const size_t most = random.OneIn(3) ? expected.size() : 1 + random.Uniform(expected.size());
+      const size_t first = std::min(random.Uniform(10), expected.size() - 1);
+      const size_t count = std::min<size_t>(most, expected.size() - first);
+      zset.EraseRange(first, count);
+      const auto at = expected.begin() + static_cast<ptrdiff_t>(first);
+      const std::string gone = at->first;
+      expected.erase(at, at + static_cast<ptrdiff_t>(count));
+      ASSERT_EQ(zset.encoding(), ZsetValue::kTable);
+      ASSERT_EQ(All(&value_), expected);
+      ASSERT_EQ(zset.Score(gone), std::nullopt);
+      if (expected.empty()) break;
+      ASSERT_EQ(zset.Score(expected.back().first), expected.back().second);
+    }
+    ASSERT_TRUE(value_.IsEmptyObject());
+    ASSERT_TRUE(zset.Set("again", 1, kLimit));
+    ASSERT_EQ(All(&value_), (Pairs{{"again", 1}}));
+  }
+}
+
 TEST_F(ZsetValueTest, AMemberOfALargeSetCostsLittle) {
   constexpr size_t kCount = 100'000;
   helio::Random random(1);
