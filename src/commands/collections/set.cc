@@ -137,6 +137,13 @@ bool IsRebuilt(size_t stays, size_t taken) {
   return stays * kRebuildFactor <= taken;
 }
 
+// REQUIRES: set.size() > 0.
+void TakeOne(SetValue& set, MemberList* taken) {
+  char scratch[SetValue::kScratchSize];
+  taken->Add(set.Random(RandomBits, scratch));
+  set.Erase((*taken)[taken->size() - 1]);
+}
+
 // Removes `count` random members and returns them. REQUIRES: count < set's size.
 MemberList TakeRandom(const ShardContext& cx, const ShardContext::WriteHandle& value, size_t count,
                       const SetLimit& limit) {
@@ -154,11 +161,7 @@ MemberList TakeRandom(const ShardContext& cx, const ShardContext::WriteHandle& v
     return taken;
   }
   if (is_table && set.HasQuickRandom(count)) {
-    for (; count > 0; --count) {
-      char scratch[SetValue::kScratchSize];
-      taken.Add(set.Random(RandomBits, scratch));
-      set.Erase(taken[taken.size() - 1]);
-    }
+    for (; count > 0; --count) TakeOne(set, &taken);
     return taken;
   }
   ChooseSome(set, count, [&](std::string_view member, bool is_chosen) {
@@ -211,8 +214,10 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }
 
-// SPOP of many members of a large set: copies them in slices, and what stays if that is made anew;
-// the last hop, which is short, changes the key. So nobody sees some of them gone.
+// SPOP of many members of a large set, in hops that take a slice each. All of them have the key
+// locked, so nobody sees some of them gone, and no cut of a snapshot comes in between. As
+// TakeRandom does it, members are taken one by one, or, if few stay, these and the others are
+// copied, and the last hop gives the key another set.
 class ManyPopped {
  public:
   ManyPopped(CoordinatorContext& cx, Args args, uint64_t count)
@@ -229,9 +234,11 @@ class ManyPopped {
       return false;
     }
     parts_.HopInSlices([](const Parts::Item&) { return true; },
-                       [this](ShardContext& cx, Parts::Item&) { return CopySome(cx); });
+                       [this](ShardContext& cx, Parts::Item&) {
+                         return way_ == Way::kOneByOne ? TakeSome(cx) : CopySome(cx);
+                       });
     if (way_ == Way::kRebuild) MakeRest();
-    const bool tells = way_ == Way::kRebuild && parts_.records();
+    const bool tells = way_ != Way::kAll && parts_.records();
     parts_.HopToTarget([this](ShardContext& cx) { Change(cx); },
                        tells ? Parts::More::kYes : Parts::More::kNo);
     if (tells) TellTaken();
@@ -243,14 +250,13 @@ class ManyPopped {
   struct Nothing {};
   using Parts = KeyParts<Nothing>;
   enum class Way : uint8_t {
-    kInOneStep,  // as SPop: an absent key, an error, or few of the members
+    kInOneStep,  // SPop: there is no such key, or no other way
     kAll,
-    kRebuild
+    kRebuild,
+    kOneByOne
   };
 
   void Look(ShardContext& cx) {
-    // So many of those that stay are copied at most for one that is taken.
-    constexpr size_t kStayFactor = 7;
     const auto value = cx.Peek(key_);
     if (!value || value->type() != ValueType::kSet) return;
     const SetValue set = SetOf(cx, value);
@@ -259,10 +265,21 @@ class ManyPopped {
     if (count_ >= left_) {
       way_ = Way::kAll;
       count_ = left_;
-    } else if (set.encoding() == SetValue::kTable && !set.table().has_deadlines() &&
-               (left_ - count_) / kStayFactor <= count_) {
+    } else if (set.encoding() != SetValue::kTable) {
+      return;
+    } else if (IsRebuilt(left_ - count_, count_) && !set.table().has_deadlines()) {
       way_ = Way::kRebuild;
+    } else if (set.HasQuickRandom(count_)) {
+      way_ = Way::kOneByOne;
     }
+  }
+  bool TakeSome(ShardContext& cx) {
+    auto value = cx.FindMutable(key_, ValueType::kSet);
+    if (!value) return false;
+    SetValue set = SetOf(cx, value);
+    const size_t end = std::min(count_, taken_.size() + SliceOf(*value, set.size()));
+    while (taken_.size() < end) TakeOne(set, &taken_);
+    return end < count_;
   }
   bool CopySome(ShardContext& cx) {
     const auto value = cx.Peek(key_);
@@ -283,7 +300,6 @@ class ManyPopped {
     helio::LongWork work;
     SetValue::Create(&made_, "", 0, limit_);
     SetValue set(&made_);
-    if (!IsRebuilt(rest_.size(), taken_.size())) set.MakeTable();
     for (size_t i = 0; i < rest_.size(); ++i) {
       set.Add(rest_[i], limit_);
       work.Step();
@@ -293,7 +309,7 @@ class ManyPopped {
     auto value = cx.FindMutable(key_, ValueType::kSet);
     if (way_ == Way::kAll) {
       SetValue::Create(&*value, "", 0, limit_);
-    } else {
+    } else if (way_ == Way::kRebuild) {
       const CompactValue old = std::move(*value);  // goes as large values do
       made_.set_access_clock(old.access_clock());
       *value = std::move(made_);
@@ -316,7 +332,7 @@ class ManyPopped {
 
   const Args args_;
   const std::string_view key_;
-  uint64_t count_;
+  size_t count_;
   Parts parts_;
   Way way_ = Way::kInOneStep;
   SetLimit limit_;

@@ -185,15 +185,52 @@ void CreateConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(is_new);
 }
 
+// `acknowledged`: what it had pending, too.
+void RemoveConsumer(ShardContext& cx, Args args, const Found& found, StreamConsumer* consumer,
+                    size_t acknowledged, ReplySink& reply) {
+  const size_t pending = acknowledged + consumer->pending.size();
+  found.group->RemoveConsumer(consumer);
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
+  reply.Integer(static_cast<int64_t>(pending));
+}
+
 void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   Found found;
   if (!FindOfSubcommand(cx, args, false, reply, &found)) return;
   StreamConsumer* const consumer = found.group->FindConsumer(args[4]);
   if (consumer == nullptr) return reply.Integer(0);
-  const size_t pending = consumer->pending.size();
-  found.group->RemoveConsumer(consumer);
-  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
-  reply.Integer(static_cast<int64_t>(pending));
+  RemoveConsumer(cx, args, found, consumer, 0, reply);
+}
+
+// The same of a large stream: what the consumer has pending goes in slices, a hop for each. All of
+// them have the key locked, so nobody sees some of it gone. Suspends.
+void DelConsumerInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const uint64_t hash = HashKey(args[2]);
+  const ShardId id = cx.shards().ShardOfKey(args[2], hash);
+  Transaction tx(cx);
+  tx.Lock(id, {cx.shards().LockOfKey(args[2], hash, cx.db_index()), LockMode::kExclusive});
+  if (!tx.Schedule()) return;
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  size_t acknowledged = 0;
+  bool goes_on = false;
+  do {
+    tx.HopOn({&id, 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+      goes_on = false;
+      Found found;
+      if (!FindOfSubcommand(shard_cx, args, false, reply, &found)) return;
+      StreamConsumer* const consumer = found.group->FindConsumer(args[4]);
+      if (consumer == nullptr) return reply.Integer(0);
+      const StreamConsumer::Pending& pending = consumer->pending;
+      goes_on = pending.size() > kSliceMembers;
+      for (size_t i = 0; goes_on && i < kSliceMembers; ++i) {
+        found.group->Acknowledge(*pending.begin());
+        ++acknowledged;
+      }
+      if (!goes_on) RemoveConsumer(shard_cx, args, found, consumer, acknowledged, reply);
+    });
+    work.Step();
+  } while (goes_on);
 }
 
 void GroupHelp(Args, ReplySink& reply) {
@@ -811,9 +848,12 @@ void RegisterStreamGroupCommands(CommandTable* table) {
                 .complexity = "Depends on subcommand."};
   const auto add_sub = [&group](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                                 std::string_view key_flags, std::string_view summary,
-                                std::string_view since, std::string_view complexity) {
+                                std::string_view since, std::string_view complexity,
+                                CoordinatorHandler in_slices = nullptr) {
     group.subcommands.push_back({.name = name,
                                  .run = run,
+                                 .across = in_slices,
+                                 .slices = in_slices != nullptr,
                                  .arity = arity,
                                  .flags = flags,
                                  .categories = kAclStream,
@@ -828,7 +868,7 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add_sub("createconsumer", CreateConsumer, 5, kWrite | kDenyOom, "RW insert",
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
-          "5.0.0", "O(N) where N is the number of its pending entries.");
+          "5.0.0", "O(N) where N is the number of its pending entries.", DelConsumerInSlices);
   group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }

@@ -161,6 +161,56 @@ TEST_P(StreamSlicesTest, AllOfAStream) {
   EXPECT_EQ(Run("xinfo stream text1 full count 0"), kWrongType);
 }
 
+TEST_P(StreamSlicesTest, AConsumerGoesWithAllThatItHasPending) {
+  Group("g", 1500);
+  for (const std::string consumer : {"b", "a", "c", "none", "a"}) {
+    ExpectTheSame("xinfo stream s$ full count 0");
+    EXPECT_EQ(Run("xgroup delconsumer s1 g " + consumer),
+              Run("xgroup delconsumer s2 g " + consumer));
+  }
+  ExpectTheSame("xinfo stream s$ full count 0");
+  // Nobody's stay.
+  EXPECT_EQ(Call({"xpending", "s1", "g", "-", "+", "10"}).items.size(), 2u);
+  EXPECT_EQ(Run("xgroup delconsumer s1 none a"),
+            "-NOGROUP No such consumer group 'none' for key name 's1'");
+  Run("set text1 x");
+  EXPECT_EQ(Run("xgroup delconsumer text1 g a"), kWrongType);
+}
+
+// Of XAUTOCLAIM, whose slices are as long as what it may look at.
+TEST_P(StreamSlicesTest, Claims) {
+  Group("g", 1000);
+  now_ms_ += 20;
+  for (const std::string rest : {"d 1000 0 count 9000", "d 15 0 count 9000 justid",
+                                 "e 0 0-5 count 1100", "e 0 100 count 9000", "e 0 0 count 0",
+                                 "e x 0", "e 0 x", "e 0 0 more", "a 0 0 count 9000"}) {
+    EXPECT_TRUE(Run("xautoclaim s1 g " + rest) == Run("xautoclaim s2 g " + rest)) << rest;
+    ExpectTheSame("xinfo stream s$ full count 0");
+    CheckReplica();
+  }
+  EXPECT_EQ(Run("xautoclaim s1 none c 0 0 count 9000"),
+            "-NOGROUP No such key 's1' or consumer group 'none'");
+}
+
+// Of XREADGROUP: new entries, and what a consumer has got before.
+TEST_P(StreamSlicesTest, ReadsForAGroup) {
+  for (const std::string key : {"s1", "s2"}) EXPECT_EQ(Run("xgroup create " + key + " g 0"), "+OK");
+  for (const std::string rest :
+       {"count 1024 streams s$ >", "count 1 streams s$ >", "count 1025 noack streams s$ >",
+        "streams s$ 0", "count 1024 streams s$ 0", "streams s$ 10", "streams s$ >", "streams s$ >",
+        "streams s$ 0-3", "count 5000 streams s$ 0", "streams s$ x"}) {
+    std::string mine = RunOn("xreadgroup group g c " + rest, '1');
+    std::string others = RunOn("xreadgroup group g c " + rest, '2');
+    const size_t at = others.find("\"s2\"");
+    if (at != std::string::npos) others[at + 2] = '1';
+    EXPECT_TRUE(mine == others) << rest;
+    ExpectTheSame("xinfo stream s$ full count 0");
+    CheckReplica();
+  }
+  EXPECT_EQ(Run("xreadgroup group none c streams s1 >"),
+            "-NOGROUP No such key 's1' or consumer group 'none' in XREADGROUP with GROUP option");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, StreamSlicesTest, testing::Values(1, 4));
 
 }  // namespace
