@@ -6,6 +6,7 @@
 // checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
 #include <absl/container/flat_hash_set.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -17,10 +18,12 @@
 
 #include "commands/collections/hash_deadlines.h"
 #include "commands/collections/member_deadlines.h"
+#include "commands/collections/random_members.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
 #include "commands/table/long_reads.h"
 #include "commands/table/member_scans.h"
+#include "commands/table/numbers.h"
 #include "commands/table/rows.h"
 #include "core/text/numbers.h"
 #include "core/types/hash_value.h"
@@ -306,28 +309,40 @@ void WriteDifferent(const HashValue& hash, size_t count, FieldWriter& write) {
 }
 
 // HRANDFIELD key [count [WITHVALUES]]. Below 0: that many, and the same one may come again.
-void HRandField(ShardContext& cx, Args args, ReplySink& reply) {
-  // More than this, with repetitions, is a mistake that would take all memory for its reply.
-  constexpr int64_t kRepeatedMax = 1 << 24;
+struct RandomCall {
   std::optional<int64_t> count;
-  bool with_values = false;
-  if (args.size() > 2) {
-    count = ParseInt64(args[2]);
-    if (!count) return reply.Error(kErrNotInteger);
-    if (*count == INT64_MIN) {
-      return reply.Error(
-          "ERR value is out of range, value must between -9223372036854775807 and "
-          "9223372036854775807");
-    }
-    with_values = args.size() == 4 && IsOption(args[3], "WITHVALUES");
-    if (args.size() > 4 || (args.size() == 4 && !with_values)) return reply.Error(kErrSyntax);
-    constexpr int64_t kPairsMax = INT64_MAX / 2;
-    if (with_values && (*count > kPairsMax || *count < -kPairsMax)) {
-      return reply.Error(kErrOutOfRange);
-    }
+  bool has_values = false;
+
+  // With repetitions; a mistake that would take all memory for its reply.
+  bool is_too_large() const { return count && *count < -(1 << 24); }
+};
+
+// None: the error was replied.
+std::optional<RandomCall> ParseRandom(Args args, ReplySink& reply) {
+  RandomCall call;
+  if (args.size() == 2) return call;
+  call.count = ParseInt64(args[2]);
+  if (!call.count) return Refuse(reply, kErrNotInteger);
+  if (*call.count == INT64_MIN) {
+    return Refuse(reply,
+                  "ERR value is out of range, value must between -9223372036854775807 and "
+                  "9223372036854775807");
   }
+  call.has_values = args.size() == 4 && IsOption(args[3], "WITHVALUES");
+  if (args.size() > 4 || (args.size() == 4 && !call.has_values)) return Refuse(reply, kErrSyntax);
+  constexpr int64_t kPairsMax = INT64_MAX / 2;
+  if (call.has_values && (*call.count > kPairsMax || *call.count < -kPairsMax)) {
+    return Refuse(reply, kErrOutOfRange);
+  }
+  return call;
+}
+
+void HRandField(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RandomCall> call = ParseRandom(args, reply);
+  if (!call) return;
   ShardContext::ReadHandle value;
   if (!FindHash(cx, args.key(), reply, &value)) return;
+  const std::optional<int64_t> count = call->count;
   if (!value) return count ? reply.Array(0) : reply.Null();
   const HashValue hash = HashOf(cx, value);
   if (!count) {
@@ -335,14 +350,14 @@ void HRandField(ShardContext& cx, Args args, ReplySink& reply) {
                 [&reply](std::string_view field, std::string_view) { reply.Bulk(field); });
     return;
   }
-  if (*count < -kRepeatedMax) return reply.Error(kErrOutOfRange);
+  if (call->is_too_large()) return reply.Error(kErrOutOfRange);
   if (*count < 0) {
-    FieldWriter write(reply, with_values, static_cast<size_t>(-*count));
+    FieldWriter write(reply, call->has_values, static_cast<size_t>(-*count));
     for (int64_t i = 0; i < -*count; ++i) hash.Random(RandomBits, write);
     return;
   }
   const size_t wanted = static_cast<size_t>(*count);
-  FieldWriter write(reply, with_values, std::min(wanted, hash.size()));
+  FieldWriter write(reply, call->has_values, std::min(wanted, hash.size()));
   if (wanted >= hash.size()) return hash.ForEach(write);
   WriteDifferent(hash, wanted, write);
 }
@@ -362,7 +377,29 @@ struct HashWalk {
                        uint32_t cursor, F&& fn) {
     return HashOf(cx, value).Scan(cursor, fn);
   }
+  // For RandomCopy.
+  static bool DrawsQuickly(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+    const HashValue hash = HashOf(cx, value);
+    return hash.encoding() == HashValue::kTable && hash.size() >= hash.table().size() / 2;
+  }
+  template <typename F>
+  static void Draw(const ShardContext& cx, const ShardContext::ReadHandle& value, F&& fn) {
+    HashOf(cx, value).Random(RandomBits, fn);
+  }
 };
+
+// REQUIRES: AsksForManyRandom. Suspends.
+void HRandFieldInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RandomCall> call = ParseRandom(args, reply);
+  if (!call) return;
+  const bool is_too_large = call->is_too_large();
+  RandomCopy<HashWalk> copy(is_too_large ? 0 : *call->count, call->has_values);
+  if (!CopyInSlices(cx, args.key(), ValueType::kHash, reply, &copy)) return;
+  if (!copy.has_value()) return reply.Array(0);
+  if (is_too_large) return reply.Error(kErrOutOfRange);
+  FieldWriter write(reply, call->has_values, copy.reply_size());
+  copy.ForEachOfReply(write);
+}
 
 }  // namespace
 
@@ -414,7 +451,9 @@ void RegisterHashCommands(CommandTable* table) {
       "2.0.0", kForAll, kAnyOrder, {.across = ShowInSlices<HashPart::kTexts>});
   add("hrandfield", HRandField, -2, kReadonly, KeyAt(1), "Returns random fields of a hash.",
       "6.2.0", "O(N) where N is the number of fields returned, at most that of the hash's.",
-      "nondeterministic_output");
+      "nondeterministic_output",
+      {.across = RunOrInSlices<HRandField, HRandFieldInSlices, AsksForManyRandom>,
+       .asks_for_many = AsksForManyRandom});
   add("hscan", ScanMembers<HashWalk>, -3, kReadonly, KeyAt(1),
       "Walks over the fields of a hash, some at a time.", "2.8.0",
       "O(1) for each call, O(N) for the whole walk where N is the number of fields.",

@@ -20,6 +20,7 @@
 #include "commands/table/command_table.h"
 #include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
+#include "commands/table/rows.h"
 #include "core/text/numbers.h"
 #include "core/types/quick_list.h"
 #include "engine/hops/coordinator.h"
@@ -113,41 +114,116 @@ void RPushX(ShardContext& cx, Args args, ReplySink& reply) {
   Push(cx, args, End::kBack, true, reply);
 }
 
-// Replies an array of up to `count` elements from that end on and removes them.
-void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, uint64_t count,
-             ReplySink& reply) {
-  const size_t popped = std::min<uint64_t>(count, list.size());
-  ReplyWithMany(list.At(end), popped, Opposite(end), reply);
+// Removes elements, which were popped, and tells so.
+void RemovePopped(ShardContext& cx, std::string_view key, QuickList& list, End end, size_t popped) {
   list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, ListLimitOf(cx));
   cx.Changed(key, PopEvent(end), popped);
   if (cx.wants_effects()) cx.Tell(PopName(end), key, popped);
 }
 
-void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
-  if (args.size() > 3) {
-    return reply.Error(WrongArityError(end == End::kFront ? "lpop" : "rpop"));
-  }
+// Replies an array of up to `count` elements from that end on and removes them.
+void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, uint64_t count,
+             ReplySink& reply) {
+  const size_t popped = std::min<uint64_t>(count, list.size());
+  ReplyWithMany(list.At(end), popped, Opposite(end), reply);
+  RemovePopped(cx, key, list, end, popped);
+}
+
+// What many elements of a large list are popped with: hops copy them, a slice each, and the last
+// one, which is short, removes them. So nobody sees some of them gone.
+struct Popped {
+  bool exists = false;
+  bool is_wrong_type = false;
+  MemberList elements;
+};
+
+// In hops of `tx`, which has the key locked exclusively, and is concluded if it has popped
+// something. Suspends.
+Popped PopInSlices(CoordinatorContext& cx, Transaction& tx, std::string_view key, End end,
+                   uint64_t count) {
+  Popped popped;
+  bool goes_on = false;
+  const auto copy_some = [&](ShardTurn& turn) {
+    const auto value = turn.Begin(cx.db_index(), cx.now_ms()).Peek(key);
+    popped.exists = static_cast<bool>(value);
+    popped.is_wrong_type = value && value->type() != ValueType::kList;
+    goes_on = false;
+    if (!value || popped.is_wrong_type) return;
+    const QuickList& list = ListOf(*value);
+    MemberList& elements = popped.elements;
+    const size_t wanted = std::min<uint64_t>(count, list.size());
+    const size_t stop = std::min(wanted, elements.size() + SliceOf(*value, list.size()));
+    char scratch[QuickList::kScratchSize];
+    const size_t first = elements.size();
+    for (auto at = list.At(end == End::kFront ? first : list.size() - 1 - first);
+         elements.size() < stop; at.Move(Opposite(end))) {
+      elements.Add((*at).View(scratch));
+    }
+    goes_on = stop < wanted;
+  };
+  const ShardId id = cx.shards().ShardOfKey(key, HashKey(key));
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  do {
+    tx.HopOn({&id, 1}, copy_some);
+    work.Step();
+  } while (goes_on);
+  if (popped.elements.empty()) return popped;
+  tx.HopAndConclude({&id, 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    auto value = shard_cx.FindMutable(key, ValueType::kList);
+    RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
+  });
+  return popped;
+}
+
+// Replies the error and returns none if it is not valid.
+std::optional<uint64_t> ParsePopCount(Args args, End end, ReplySink& reply) {
+  if (args.size() > 3) return Refuse(reply, WrongArityError(end == End::kFront ? "lpop" : "rpop"));
+  if (args.size() < 3) return 1;
+  const std::optional<int64_t> count = ParseAtLeast(0, args[2], kErrNotPositive, reply);
+  if (!count) return std::nullopt;
+  return static_cast<uint64_t>(*count);
+}
+
+template <End kEnd>
+void Pop(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<uint64_t> count = ParsePopCount(args, kEnd, reply);
+  if (!count) return;
   const bool has_count = args.size() == 3;
-  std::optional<int64_t> count = 1;
-  if (has_count) {
-    count = ParseAtLeast(0, args[2], kErrNotPositive, reply);
-    if (!count) return;
-  }
   auto value = cx.FindMutable(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return has_count ? reply.NullArray() : reply.Null();
   if (*count == 0) return reply.Array(0);
   QuickList& list = ListOf(*value);
-  if (has_count) {
-    return PopMany(cx, args.key(), list, end, static_cast<uint64_t>(*count), reply);
-  }
-  ReplyWith(list.At(end), reply);
-  list.Pop(end, ListLimitOf(cx));
-  cx.Changed(args.key(), PopEvent(end));
+  if (has_count) return PopMany(cx, args.key(), list, kEnd, *count, reply);
+  ReplyWith(list.At(kEnd), reply);
+  list.Pop(kEnd, ListLimitOf(cx));
+  cx.Changed(args.key(), PopEvent(kEnd));
 }
 
-void LPop(ShardContext& cx, Args args, ReplySink& reply) { Pop(cx, args, End::kFront, reply); }
-void RPop(ShardContext& cx, Args args, ReplySink& reply) { Pop(cx, args, End::kBack, reply); }
+// REQUIRES: AsksToPopMany. Suspends.
+template <End kEnd>
+void PopManyInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<uint64_t> count = ParsePopCount(args, kEnd, reply);
+  if (!count) return;
+  const uint64_t hash = HashKey(args.key());
+  Transaction tx(cx);
+  tx.Lock(cx.shards().ShardOfKey(args.key(), hash),
+          {cx.shards().LockOfKey(args.key(), hash, cx.db_index()), LockMode::kExclusive});
+  if (!tx.Schedule()) return;
+  const Popped popped = PopInSlices(cx, tx, args.key(), kEnd, *count);
+  if (popped.is_wrong_type) return reply.Error(kErrWrongType);
+  if (!popped.exists) return reply.NullArray();
+  reply.Array(popped.elements.size());
+  ReplyWithMembers(popped.elements, reply);
+}
+
+template <End kEnd>
+InSlices PoppingInSlices() {
+  return {.across =
+              RunOrInSlices<Pop<kEnd>, PopManyInSlices<kEnd>, AsksToPopMany, LockMode::kExclusive>,
+          .asks_for_many = AsksToPopMany};
+}
 
 struct LMPopOptions {
   std::span<const std::string_view> keys;
@@ -201,7 +277,16 @@ void LMPop(ShardContext& cx, Args args, ReplySink& reply) {
   if (options && !PopFirst(cx, options->keys, *options, reply)) reply.NullArray();
 }
 
-// One hop to see which keys exist, then one to the first of them. Suspends.
+// Command::asks_for_many. Where COUNT is its last words are known.
+bool AsksToPopManyOfFirst(Args args) {
+  const size_t size = args.size();
+  if (!IsOption(args[size - 2], "COUNT")) return false;
+  const std::optional<int64_t> count = ParseInt64(args[size - 1]);
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
+}
+
+// One hop to see which keys exist, then one to the first of them, or more if many are to be popped.
+// Suspends.
 void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<LMPopOptions> options = ParseLMPop(args, reply);
   if (!options) return;
@@ -223,6 +308,14 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   });
   const auto i = static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
   if (i == keys.size()) return reply.NullArray();
+  if (options->count >= kLargeMembers) {
+    const Popped popped = PopInSlices(cx, tx, keys[i], options->end, options->count);
+    if (popped.is_wrong_type) return reply.Error(kErrWrongType);
+    reply.Array(2);
+    reply.Bulk(keys[i]);
+    reply.Array(popped.elements.size());
+    return ReplyWithMembers(popped.elements, reply);
+  }
   tx.HopAndConclude({&ids[i], 1}, [&](ShardTurn& turn) {
     PopFirst(turn.Begin(cx.db_index(), cx.now_ms()), keys.subspan(i, 1), *options, reply);
   });
@@ -528,10 +621,12 @@ void RegisterListCommands(CommandTable* table) {
   RegisterListType();
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                            KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, CoordinatorHandler across = nullptr) {
+                           std::string_view complexity, const InSlices& in_slices = {}) {
     table->Add({.name = name,
                 .run = run,
-                .across = across,
+                .across = in_slices.across,
+                .slices = in_slices.across != nullptr,
+                .asks_for_many = in_slices.asks_for_many,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclList,
@@ -549,14 +644,16 @@ void RegisterListCommands(CommandTable* table) {
       "Puts elements in front of a list that exists.", "2.2.0", kForEachPushed);
   add("rpushx", RPushX, -3, kPush, KeyAt(1, "RW insert"),
       "Puts elements at the end of a list that exists.", "2.2.0", kForEachPushed);
-  add("lpop", LPop, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
-      "Removes and returns elements from the front of a list.", "1.0.0", kForEachPopped);
-  add("rpop", RPop, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
-      "Removes and returns elements from the end of a list.", "1.0.0", kForEachPopped);
+  add("lpop", Pop<End::kFront>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
+      "Removes and returns elements from the front of a list.", "1.0.0", kForEachPopped,
+      PoppingInSlices<End::kFront>());
+  add("rpop", Pop<End::kBack>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
+      "Removes and returns elements from the end of a list.", "1.0.0", kForEachPopped,
+      PoppingInSlices<End::kBack>());
   add("lmpop", LMPop, -4, kWrite | kMovableKeys, KeysCountedAt(1, "RW access delete"),
       "Removes and returns elements of the first list that exists.", "7.0.0",
       "O(N+M) where N is the number of keys and M is the number of elements returned.",
-      LMPopAcross);
+      {.across = LMPopAcross, .asks_for_many = AsksToPopManyOfFirst});
   add("llen", LLen, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of elements of a list.", "1.0.0", "O(1)");
   add("lindex", LIndex, 3, kReadonly, KeyAt(1), "Returns the element at an index of a list.",
@@ -564,18 +661,11 @@ void RegisterListCommands(CommandTable* table) {
   add("lset", LSet, 4, kWrite | kDenyOom, KeyAt(1, "RW update"),
       "Replaces the element at an index of a list.", "1.0.0",
       "O(N) where N is the number of blocks between the nearer end and the index.");
-  table->Add({.name = "lrange",
-              .run = LRange,
-              .across = LRangeInSlices,
-              .slices = true,
-              .asks_for_many = AsksForLongRange,
-              .arity = 4,
-              .flags = kReadonly,
-              .categories = kAclList,
-              .keys = KeyAt(1),
-              .docs = {"Returns the elements between two indexes.", "1.0.0", "list",
-                       "O(S+N) where S is the distance of the first index from the nearer end, in "
-                       "blocks, and N is the number of elements returned."}});
+  add("lrange", LRange, 4, kReadonly, KeyAt(1), "Returns the elements between two indexes.",
+      "1.0.0",
+      "O(S+N) where S is the distance of the first index from the nearer end, in blocks, and N is "
+      "the number of elements returned.",
+      {.across = LRangeInSlices, .asks_for_many = AsksForLongRange});
   add("ltrim", LTrim, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes all elements but those between two indexes.", "1.0.0",
       "O(N) where N is the number of blocks.");

@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/collections/member_deadlines.h"
+#include "commands/collections/random_members.h"
 #include "commands/collections/set_commands.h"
 #include "commands/table/command_table.h"
 #include "commands/table/local_random.h"
@@ -24,6 +26,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -101,6 +104,15 @@ struct SetWalk {
                        uint32_t cursor, F&& fn) {
     return SetOf(cx, value).Scan(cursor, fn);
   }
+  // For RandomCopy.
+  static bool DrawsQuickly(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+    return SetOf(cx, value).HasQuickRandom();
+  }
+  template <typename F>
+  static void Draw(const ShardContext& cx, const ShardContext::ReadHandle& value, F&& fn) {
+    char scratch[SetValue::kScratchSize];
+    fn(SetOf(cx, value).Random(RandomBits, scratch));
+  }
 };
 
 // --- Random ones ---
@@ -118,15 +130,27 @@ void ChooseSome(const SetValue& set, size_t count, F&& fn) {
   });
 }
 
+// Whether a set is made anew of what stays, when so many are taken: as in Redis, since it shows: a
+// table may become a block.
+bool IsRebuilt(size_t stays, size_t taken) {
+  constexpr size_t kRebuildFactor = 5;
+  return stays * kRebuildFactor <= taken;
+}
+
+// REQUIRES: set.size() > 0.
+void TakeOne(SetValue& set, MemberList* taken) {
+  char scratch[SetValue::kScratchSize];
+  taken->Add(set.Random(RandomBits, scratch));
+  set.Erase((*taken)[taken->size() - 1]);
+}
+
 // Removes `count` random members and returns them. REQUIRES: count < set's size.
 MemberList TakeRandom(const ShardContext& cx, const ShardContext::WriteHandle& value, size_t count,
                       const SetLimit& limit) {
-  constexpr size_t kRebuildFactor = 5;  // as in Redis, since it shows: a table may become a block
   MemberList taken;
   SetValue set = SetOf(cx, value);
-  const size_t stays = set.size() - count;
   const bool is_table = set.encoding() == SetValue::kTable;
-  if (stays * kRebuildFactor <= count && !(is_table && set.table().has_deadlines())) {
+  if (IsRebuilt(set.size() - count, count) && !(is_table && set.table().has_deadlines())) {
     MemberList rest;
     ChooseSome(set, count, [&](std::string_view member, bool is_chosen) {
       (is_chosen ? taken : rest).Add(member);
@@ -137,11 +161,7 @@ MemberList TakeRandom(const ShardContext& cx, const ShardContext::WriteHandle& v
     return taken;
   }
   if (is_table && set.HasQuickRandom(count)) {
-    for (; count > 0; --count) {
-      char scratch[SetValue::kScratchSize];
-      taken.Add(set.Random(RandomBits, scratch));
-      set.Erase(taken[taken.size() - 1]);
-    }
+    for (; count > 0; --count) TakeOne(set, &taken);
     return taken;
   }
   ChooseSome(set, count, [&](std::string_view member, bool is_chosen) {
@@ -194,6 +214,147 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }
 
+// SPOP of many members of a large set, in hops that take a slice each. All of them have the key
+// locked, so nobody sees some of them gone, and no cut of a snapshot comes in between. As
+// TakeRandom does it, members are taken one by one, or, if few stay, these and the others are
+// copied, and the last hop gives the key another set.
+class ManyPopped {
+ public:
+  ManyPopped(CoordinatorContext& cx, Args args, uint64_t count)
+      : args_(args), key_(args.key()), count_(count), parts_(cx, {&key_, 1}) {
+    parts_.SetTarget(key_);
+  }
+
+  // False if it was replied, or refused. Suspends.
+  bool Run(ReplySink& reply) {
+    const auto look = [this](ShardContext& cx, Parts::Item&) { Look(cx); };
+    if (!parts_.Hop(look, Parts::More::kYes)) return false;
+    if (way_ == Way::kInOneStep) {
+      parts_.HopToTarget([&](ShardContext& cx) { SPop(cx, args_, reply); });
+      return false;
+    }
+    parts_.HopInSlices([](const Parts::Item&) { return true; },
+                       [this](ShardContext& cx, Parts::Item&) {
+                         return way_ == Way::kOneByOne ? TakeSome(cx) : CopySome(cx);
+                       });
+    if (way_ == Way::kRebuild) MakeRest();
+    const bool tells = way_ != Way::kAll && parts_.records();
+    parts_.HopToTarget([this](ShardContext& cx) { Change(cx); },
+                       tells ? Parts::More::kYes : Parts::More::kNo);
+    if (tells) TellTaken();
+    return true;
+  }
+  MemberList TakeTaken() { return std::move(taken_); }
+
+ private:
+  struct Nothing {};
+  using Parts = KeyParts<Nothing>;
+  enum class Way : uint8_t {
+    kInOneStep,  // SPop: there is no such key, or no other way
+    kAll,
+    kRebuild,
+    kOneByOne
+  };
+
+  void Look(ShardContext& cx) {
+    const auto value = cx.Peek(key_);
+    if (!value || value->type() != ValueType::kSet) return;
+    const SetValue set = SetOf(cx, value);
+    limit_ = LimitOf(cx);
+    left_ = set.size();
+    if (count_ >= left_) {
+      way_ = Way::kAll;
+      count_ = left_;
+    } else if (set.encoding() != SetValue::kTable) {
+      return;
+    } else if (IsRebuilt(left_ - count_, count_) && !set.table().has_deadlines()) {
+      way_ = Way::kRebuild;
+    } else if (set.HasQuickRandom(count_)) {
+      way_ = Way::kOneByOne;
+    }
+  }
+  bool TakeSome(ShardContext& cx) {
+    auto value = cx.FindMutable(key_, ValueType::kSet);
+    if (!value) return false;
+    SetValue set = SetOf(cx, value);
+    const size_t end = std::min(count_, taken_.size() + SliceOf(*value, set.size()));
+    while (taken_.size() < end) TakeOne(set, &taken_);
+    return end < count_;
+  }
+  bool CopySome(ShardContext& cx) {
+    const auto value = cx.Peek(key_);
+    if (!value) return false;
+    const SetValue set = SetOf(cx, value);
+    const size_t stop = left_ - std::min(left_, SliceOf(*value, set.size()));
+    do {
+      cursor_ = set.Scan(cursor_, [this](std::string_view member) {
+        // As ChooseSome.
+        const bool is_chosen = LocalRandom().Uniform(left_) < count_ - taken_.size();
+        --left_;
+        (is_chosen ? taken_ : rest_).Add(member);
+      });
+    } while (cursor_ != 0 && left_ > stop);
+    return cursor_ != 0;
+  }
+  void MakeRest() {
+    helio::LongWork work;
+    SetValue::Create(&made_, "", 0, limit_);
+    SetValue set(&made_);
+    for (size_t i = 0; i < rest_.size(); ++i) {
+      set.Add(rest_[i], limit_);
+      work.Step();
+    }
+  }
+  void Change(ShardContext& cx) {
+    auto value = cx.FindMutable(key_, ValueType::kSet);
+    if (way_ == Way::kAll) {
+      SetValue::Create(&*value, "", 0, limit_);
+    } else if (way_ == Way::kRebuild) {
+      const CompactValue old = std::move(*value);  // goes as large values do
+      made_.set_access_clock(old.access_clock());
+      *value = std::move(made_);
+    }
+    cx.Changed(key_, KeyEvent::kSPop, taken_.size());
+    if (way_ == Way::kAll && cx.wants_effects()) cx.Tell("DEL", key_);
+  }
+  // No command becomes too long.
+  void TellTaken() {
+    helio::LongWork work(1);
+    std::vector<std::string_view> words;
+    for (size_t i = 0; i < taken_.size();) {
+      words = {"SREM", key_};
+      const size_t end = std::min(taken_.size(), i + kSliceMembers);
+      for (; i < end; ++i) words.push_back(taken_[i]);
+      parts_.TellAll(words);
+      work.Step();
+    }
+  }
+
+  const Args args_;
+  const std::string_view key_;
+  size_t count_;
+  Parts parts_;
+  Way way_ = Way::kInOneStep;
+  SetLimit limit_;
+  size_t left_ = 0;  // members that were not looked at
+  uint32_t cursor_ = 0;
+  MemberList taken_, rest_;
+  CompactValue made_;
+};
+
+// REQUIRES: AsksToPopMany. Suspends.
+void SPopInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  MemberList taken;
+  {
+    ManyPopped popped(cx, args, static_cast<uint64_t>(*ParseInt64(args[2])));
+    if (!popped.Run(reply)) return;
+    taken = popped.TakeTaken();
+  }
+  // Without locks.
+  reply.Set(taken.size());
+  ReplyWithMembers(taken, reply);
+}
+
 // Different ones. REQUIRES: count <= set.size().
 void ReplyWithDistinct(const SetValue& set, size_t count, ReplySink& reply) {
   reply.Array(count);
@@ -227,24 +388,35 @@ void ReplyWithRepeated(const SetValue& set, size_t count, ReplySink& reply) {
   for (; count > 0; --count) reply.Bulk(all[LocalRandom().Uniform(all.size())]);
 }
 
-// SRANDMEMBER key [count]. Below 0: members may come several times.
-void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
-  // Redis writes a reply of any size until memory ends.
-  constexpr uint64_t kRepeatedMax = 1 << 24;
-  if (args.size() > 3) return reply.Error(kErrSyntax);
-  const bool has_count = args.size() == 3;
-  const std::optional<int64_t> count = has_count ? ParseInt64(args[2]) : 1;
-  if (!count) return reply.Error(kErrNotInteger);
-  if (*count == INT64_MIN) {
-    return reply.Error(
-        "ERR value is out of range, value must between -9223372036854775807 and "
-        "9223372036854775807");
+// SRANDMEMBER key [count]. Below 0: members may come several times. False: the error was replied.
+bool ParseRandomCount(Args args, ReplySink& reply, std::optional<int64_t>* count) {
+  std::string_view error;
+  if (args.size() > 3) {
+    error = kErrSyntax;
+  } else if (args.size() == 3) {
+    *count = ParseInt64(args[2]);
+    if (!*count) error = kErrNotInteger;
+    if (*count == INT64_MIN) {
+      error =
+          "ERR value is out of range, value must between -9223372036854775807 and "
+          "9223372036854775807";
+    }
   }
+  if (!error.empty()) reply.Error(error);
+  return error.empty();
+}
+
+// Redis writes a reply of any size until memory ends.
+bool IsTooLarge(int64_t count) { return count < -(1 << 24); }
+
+void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
+  std::optional<int64_t> count;
+  if (!ParseRandomCount(args, reply, &count)) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!value) return has_count ? reply.Array(0) : reply.Null();
+  if (!value) return count ? reply.Array(0) : reply.Null();
   const SetValue set = SetOf(cx, value);
-  if (!has_count) {
+  if (!count) {
     char scratch[SetValue::kScratchSize];
     return reply.Bulk(set.Random(RandomBits, scratch));
   }
@@ -252,9 +424,21 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
     const size_t distinct = std::min<uint64_t>(static_cast<uint64_t>(*count), set.size());
     return ReplyWithDistinct(set, distinct, reply);
   }
-  const auto repeated = static_cast<uint64_t>(-*count);
-  if (repeated > kRepeatedMax) return reply.Error(kErrOutOfRange);
-  ReplyWithRepeated(set, repeated, reply);
+  if (IsTooLarge(*count)) return reply.Error(kErrOutOfRange);
+  ReplyWithRepeated(set, static_cast<uint64_t>(-*count), reply);
+}
+
+// REQUIRES: AsksForManyRandom. Suspends.
+void SRandMemberInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  std::optional<int64_t> count;
+  if (!ParseRandomCount(args, reply, &count)) return;
+  const bool is_too_large = IsTooLarge(*count);
+  RandomCopy<SetWalk> copy(is_too_large ? 0 : *count, false);
+  if (!CopyInSlices(cx, args.key(), ValueType::kSet, reply, &copy)) return;
+  if (!copy.has_value()) return reply.Array(0);
+  if (is_too_large) return reply.Error(kErrOutOfRange);
+  reply.Array(copy.reply_size());
+  copy.ForEachOfReply([&reply](std::string_view member, std::string_view) { reply.Bulk(member); });
 }
 
 // --- SMOVE source destination member ---
@@ -343,9 +527,13 @@ void RegisterSetCommands(CommandTable* table) {
       {.across = ShowInSlices});
   add("spop", SPop, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
       "Removes and returns random members of a set.", "1.0.0",
-      "O(N) where N is the number of members removed.", "nondeterministic_output");
+      "O(N) where N is the number of members removed.", "nondeterministic_output",
+      {.across = RunOrInSlices<SPop, SPopInSlices, AsksToPopMany, LockMode::kExclusive>,
+       .asks_for_many = AsksToPopMany});
   add("srandmember", SRandMember, -2, kReadonly, KeyAt(1), "Returns random members of a set.",
-      "1.0.0", "O(N) where N is the number of members returned.", "nondeterministic_output");
+      "1.0.0", "O(N) where N is the number of members returned.", "nondeterministic_output",
+      {.across = RunOrInSlices<SRandMember, SRandMemberInSlices, AsksForManyRandom>,
+       .asks_for_many = AsksForManyRandom});
   add("sscan", ScanMembers<SetWalk>, -3, kReadonly, KeyAt(1),
       "Returns some members of a set, call by call.", "2.8.0",
       "O(N) where N is COUNT; all of a set that is no table.", "nondeterministic_output",

@@ -296,6 +296,8 @@ class AcrossShards {
   // slices. Before Run.
   void SetInSlices() { in_slices_ = true; }
   bool is_in_one_shard() { return parts_.items().size() == 1; }
+  // Nobody needs more members than this. Before Run.
+  void set_most(uint64_t most) { most_ = most; }
 
   // Once. None if one of the keys is no set, or if it needs slices and may have none: then it has
   // done nothing. Suspends, as Store does.
@@ -470,15 +472,17 @@ class AcrossShards {
 
   // What the sets of `base` have in common.
   void IntersectInSlices(const Item& base, MemberList* list) {
+    // Other shards may not have what is found here, so all of it is looked for.
+    const uint64_t most = is_in_one_shard() ? most_ : UINT64_MAX;
     parts_.HopInSlices([&base](const Item& item) { return &item == &base; },
-                       [list](ShardContext& cx, Item& item) {
+                       [list, most](ShardContext& cx, Item& item) {
                          Part& part = item.part;
                          const Sets sets = FindAgain(cx, item.keys);
                          ScanSome(*sets[part.smallest_at], &part.cursor,
                                   [&](std::string_view member) {
                                     if (AllHave(sets, member)) list->Add(member);
                                   });
-                         return part.cursor != 0;
+                         return part.cursor != 0 && list->size() < most;
                        });
   }
 
@@ -617,6 +621,7 @@ class AcrossShards {
   Parts parts_;
   bool in_slices_ = false;
   bool needs_slices_ = false;
+  uint64_t most_ = UINT64_MAX;
 };
 
 // --- Handlers ---
@@ -629,10 +634,13 @@ void Show(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 0; i < result->size(); ++i) reply.Bulk(result->members[i]);
 }
 
-// None if one of the keys is no set. The locks are gone when it returns. Suspends.
-std::optional<Result> RunAcross(CoordinatorContext& cx, Operation operation, Keys keys) {
+// None if one of the keys is no set. It may find less if that is at least `most`. The locks are
+// gone when it returns. Suspends.
+std::optional<Result> RunAcross(CoordinatorContext& cx, Operation operation, Keys keys,
+                                uint64_t most = UINT64_MAX) {
   std::optional<AcrossShards> sets(std::in_place, cx, keys);
   if (sets->is_in_one_shard()) sets->SetInSlices();  // one of them is large
+  sets->set_most(most);
   std::optional<Result> result = sets->Run(operation);
   if (sets->needs_slices()) {
     sets.emplace(cx, keys);
@@ -703,16 +711,6 @@ void SInterCard(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(count));
 }
 
-// Suspends.
-void SInterCardAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<CountOptions> options = ParseCount(Operation::kInter, args, reply);
-  if (!options) return;
-  AcrossShards sets(cx, options->keys);
-  const std::optional<Result> result = sets.Run(Operation::kInter);
-  if (!result) return reply.Error(kErrWrongType);
-  reply.Integer(static_cast<int64_t>(std::min<uint64_t>(result->members.size(), options->limit)));
-}
-
 uint64_t CountUnion(const Sets& sets, uint64_t limit) {
   uint64_t largest = 0, others = 0;
   for (const MaybeSet& set : sets) {
@@ -753,7 +751,7 @@ template <Operation kOperation>
 void CountAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<CountOptions> options = ParseCount(kOperation, args, reply);
   if (!options) return;
-  const std::optional<Result> result = RunAcross(cx, kOperation, options->keys);
+  const auto result = RunAcross(cx, kOperation, options->keys, options->limit);
   if (!result) return reply.Error(kErrWrongType);
   reply.Integer(static_cast<int64_t>(std::min<uint64_t>(result->size(), options->limit)));
 }
@@ -772,7 +770,7 @@ void RegisterSetOperations(CommandTable* table) {
     table->Add({.name = name,
                 .run = run,
                 .across = across,
-                .slices = across != SInterCardAcross,  // whose LIMIT may end it early
+                .slices = true,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSet,
@@ -803,7 +801,7 @@ void RegisterSetOperations(CommandTable* table) {
   add("sdiffstore", Keep<kDiff>, KeepAcross<kDiff>, -3, kKeeps,
       TargetAndKeys("OW update", "RO access"),
       "Makes a set of what the first set has and the others have not.", "1.0.0", kAllMembers);
-  add("sintercard", SInterCard, SInterCardAcross, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
+  add("sintercard", SInterCard, CountAcross<kInter>, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
       "Returns how many members sets have in common.", "7.0.0", kSmallestTimesSets);
   add("sunioncard", SUnionCard, CountAcross<kUnion>, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
       "Returns how many members sets have together.", "8.10.0", kAllMembers);

@@ -14,6 +14,7 @@
 #include "commands/streams/stream_support.h"
 #include "commands/table/numbers.h"
 #include "commands/table/rows.h"
+#include "core/text/numbers.h"
 #include "facade/replies/error_texts.h"
 
 namespace dfly {
@@ -341,26 +342,59 @@ void XLen(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 // XRANGE key start end [COUNT count], XREVRANGE key end start [COUNT count]
+struct RangeCall {
+  StreamId first, last;
+  std::optional<uint64_t> count;
+};
+
+// None: the error was replied.
+template <bool kBackwards>
+std::optional<RangeCall> ParseRange(Args args, ReplySink& reply) {
+  const std::optional<StreamId> first = ParseRangeStart(args[kBackwards ? 3 : 2], reply);
+  if (!first) return std::nullopt;
+  const std::optional<StreamId> last = ParseRangeEnd(args[kBackwards ? 2 : 3], reply);
+  if (!last) return std::nullopt;
+  RangeCall call = {.first = *first, .last = *last, .count = {}};
+  for (size_t i = 4; i < args.size(); i += 2) {
+    if (!IsOption(args[i], "COUNT") || i + 1 == args.size()) return Refuse(reply, kErrSyntax);
+    const auto count = ParseInteger(args[i + 1], kErrNotInteger, reply);
+    if (!count) return std::nullopt;
+    call.count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
+  }
+  return call;
+}
+
 template <bool kBackwards>
 void XRange(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<StreamId> first = ParseRangeStart(args[kBackwards ? 3 : 2], reply);
-  if (!first) return;
-  const std::optional<StreamId> last = ParseRangeEnd(args[kBackwards ? 2 : 3], reply);
-  if (!last) return;
-  std::optional<int64_t> count;
-  for (size_t i = 4; i < args.size(); i += 2) {
-    if (!IsOption(args[i], "COUNT") || i + 1 == args.size()) return reply.Error(kErrSyntax);
-    count = ParseInteger(args[i + 1], kErrNotInteger, reply);
-    if (!count) return;
-    count = std::max<int64_t>(*count, 0);
-  }
+  const std::optional<RangeCall> call = ParseRange<kBackwards>(args, reply);
+  if (!call) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Array(0);
-  if (count == 0) return reply.NullArray();
-  ReplyEntries(EntriesOf(StreamOf(*value).entries(), *first, *last,
-                         static_cast<uint64_t>(count.value_or(0)), kBackwards),
+  if (call->count == 0) return reply.NullArray();
+  ReplyEntries(EntriesOf(StreamOf(*value).entries(), call->first, call->last,
+                         call->count.value_or(0), kBackwards),
                reply);
+}
+
+// Suspends.
+template <bool kBackwards>
+void XRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeCall> call = ParseRange<kBackwards>(args, reply);
+  if (!call) return;
+  EntryCopy copy(call->first, call->last, call->count, kBackwards);
+  if (!CopyInSlices(cx, args.key(), ValueType::kStream, reply, &copy)) return;
+  if (copy.has_value() && call->count == 0) return reply.NullArray();
+  reply.Array(copy.count());
+  copy.replies().GiveInSlices(reply);
+}
+
+// Command::asks_for_many. Only an id to itself is known to be few.
+bool AsksForManyEntries(Args args) {
+  if (args[2] == args[3] && args[2].find('-') != std::string_view::npos) return false;
+  if (args.size() < 6) return true;
+  const std::optional<int64_t> count = ParseInt64(args[args.size() - 1]);
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
 }
 
 }  // namespace
@@ -385,10 +419,11 @@ void RegisterStreamCommands(CommandTable* table) {
   add("xlen", XLen, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of entries of a stream.", "5.0.0", "O(1)");
   add("xrange", XRange<false>, -4, kReadonly, KeyAt(1),
-      "Returns the entries of a stream between two ids.", "5.0.0", kForEachReturned);
+      "Returns the entries of a stream between two ids.", "5.0.0", kForEachReturned, {},
+      {.across = XRangeInSlices<false>, .asks_for_many = AsksForManyEntries});
   add("xrevrange", XRange<true>, -4, kReadonly, KeyAt(1),
       "Returns the entries of a stream between two ids, the last one first.", "5.0.0",
-      kForEachReturned);
+      kForEachReturned, {}, {.across = XRangeInSlices<true>, .asks_for_many = AsksForManyEntries});
   RegisterStreamGroupCommands(table);
   RegisterStreamInfoCommands(table);
   RegisterStreamReadCommands(table);

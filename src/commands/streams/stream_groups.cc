@@ -17,7 +17,10 @@
 #include "commands/table/numbers.h"
 #include "commands/table/rows.h"
 #include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/hops/transaction.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -40,6 +43,14 @@ Found FindGroup(ShardContext& cx, std::string_view key, std::string_view name) {
   const auto seen = cx.FindReadOnly(key, ValueType::kStream);
   if (!seen) return {.is_wrong_type = seen.is_wrong_type()};
   const auto value = cx.FindMutable(key, ValueType::kStream);
+  StreamValue& stream = StreamOf(*value);
+  return {.stream = &stream, .group = stream.FindGroup(name)};
+}
+
+// The same once more: counts nothing.
+Found FindGroupAgain(ShardContext& cx, std::string_view key, std::string_view name) {
+  const auto value = cx.FindMutable(key, ValueType::kStream);
+  if (!value) return {.is_wrong_type = value.is_wrong_type()};
   StreamValue& stream = StreamOf(*value);
   return {.stream = &stream, .group = stream.FindGroup(name)};
 }
@@ -174,15 +185,52 @@ void CreateConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(is_new);
 }
 
+// `acknowledged`: what it had pending, too.
+void RemoveConsumer(ShardContext& cx, Args args, const Found& found, StreamConsumer* consumer,
+                    size_t acknowledged, ReplySink& reply) {
+  const size_t pending = acknowledged + consumer->pending.size();
+  found.group->RemoveConsumer(consumer);
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
+  reply.Integer(static_cast<int64_t>(pending));
+}
+
 void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   Found found;
   if (!FindOfSubcommand(cx, args, false, reply, &found)) return;
   StreamConsumer* const consumer = found.group->FindConsumer(args[4]);
   if (consumer == nullptr) return reply.Integer(0);
-  const size_t pending = consumer->pending.size();
-  found.group->RemoveConsumer(consumer);
-  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
-  reply.Integer(static_cast<int64_t>(pending));
+  RemoveConsumer(cx, args, found, consumer, 0, reply);
+}
+
+// The same of a large stream: what the consumer has pending goes in slices, a hop for each. All of
+// them have the key locked, so nobody sees some of it gone. Suspends.
+void DelConsumerInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const uint64_t hash = HashKey(args[2]);
+  const ShardId id = cx.shards().ShardOfKey(args[2], hash);
+  Transaction tx(cx);
+  tx.Lock(id, {cx.shards().LockOfKey(args[2], hash, cx.db_index()), LockMode::kExclusive});
+  if (!tx.Schedule()) return;
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  size_t acknowledged = 0;
+  bool goes_on = false;
+  do {
+    tx.HopOn({&id, 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+      goes_on = false;
+      Found found;
+      if (!FindOfSubcommand(shard_cx, args, false, reply, &found)) return;
+      StreamConsumer* const consumer = found.group->FindConsumer(args[4]);
+      if (consumer == nullptr) return reply.Integer(0);
+      const StreamConsumer::Pending& pending = consumer->pending;
+      goes_on = pending.size() > kSliceMembers;
+      for (size_t i = 0; goes_on && i < kSliceMembers; ++i) {
+        found.group->Acknowledge(*pending.begin());
+        ++acknowledged;
+      }
+      if (!goes_on) RemoveConsumer(shard_cx, args, found, consumer, acknowledged, reply);
+    });
+    work.Step();
+  } while (goes_on);
 }
 
 void GroupHelp(Args, ReplySink& reply) {
@@ -248,76 +296,146 @@ void ReplySummary(const StreamGroup& group, ReplySink& reply) {
 }
 
 // XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
-void XPending(ShardContext& cx, Args args, ReplySink& reply) {
-  const bool is_summary = args.size() == 3;
-  if (!is_summary && (args.size() < 6 || args.size() > 9)) return reply.Error(kErrSyntax);
+struct PendingCall {
+  bool is_summary = false;
   int64_t idle_min = 0;
   uint64_t count = 0;
   StreamId first, last;
-  std::optional<std::string_view> consumer_name;
-  if (!is_summary) {
-    size_t at = 3;
-    if (IsOption(args[3], "IDLE")) {
-      const auto idle = ParseInteger(args[4], kErrNotInteger, reply);
-      if (!idle) return;
-      if (args.size() < 8) return reply.Error(kErrSyntax);
-      idle_min = *idle;
-      at += 2;
-    }
-    const auto most = ParseInteger(args[at + 2], kErrNotInteger, reply);
-    if (!most) return;
-    count = static_cast<uint64_t>(std::max<int64_t>(*most, 0));
-    const std::optional<StreamId> start = ParseRangeStart(args[at], reply);
-    if (!start) return;
-    const std::optional<StreamId> end = ParseRangeEnd(args[at + 1], reply);
-    if (!end) return;
-    first = *start;
-    last = *end;
-    if (at + 3 < args.size()) consumer_name = args[at + 3];
+  std::optional<std::string_view> consumer;
+};
+
+// None: the error was replied.
+std::optional<PendingCall> ParsePending(Args args, ReplySink& reply) {
+  PendingCall call;
+  if (args.size() == 3) {
+    call.is_summary = true;
+    return call;
+  }
+  if (args.size() < 6 || args.size() > 9) return Refuse(reply, kErrSyntax);
+  size_t at = 3;
+  if (IsOption(args[3], "IDLE")) {
+    const auto idle = ParseInteger(args[4], kErrNotInteger, reply);
+    if (!idle) return std::nullopt;
+    if (args.size() < 8) return Refuse(reply, kErrSyntax);
+    call.idle_min = *idle;
+    at += 2;
+  }
+  const auto most = ParseInteger(args[at + 2], kErrNotInteger, reply);
+  if (!most) return std::nullopt;
+  call.count = static_cast<uint64_t>(std::max<int64_t>(*most, 0));
+  const std::optional<StreamId> start = ParseRangeStart(args[at], reply);
+  if (!start) return std::nullopt;
+  const std::optional<StreamId> end = ParseRangeEnd(args[at + 1], reply);
+  if (!end) return std::nullopt;
+  call.first = *start;
+  call.last = *end;
+  if (at + 3 < args.size()) call.consumer = args[at + 3];
+  return call;
+}
+
+// What a call gets of a group's pending entries.
+class PendingCopy {
+ public:
+  PendingCopy(Args args, const PendingCall& call) : args_(args), call_(call), first_(call.first) {}
+
+  void CopyAll(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    Copy(cx, value, SIZE_MAX);
+  }
+  // For CopyInSlices.
+  bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    return Copy(cx, value, kSliceMembers);
+  }
+  // give(const KeptReply&) gives what was kept.
+  template <typename Give>
+  void Reply(ReplySink& reply, Give give) const {
+    if (!has_group_) return reply.Error(NoGroupError(args_.key(), args_[2]));
+    if (!call_.is_summary) reply.Array(count_);
+    give(kept_);
   }
 
+ private:
+  // False: it has all.
+  bool Copy(ShardContext& cx, const ShardContext::ReadHandle& value, size_t slice) {
+    const StreamGroup* const group = StreamOf(*value).FindGroup(args_[2]);
+    has_group_ = group != nullptr;
+    if (!has_group_) return false;
+    if (call_.is_summary) {
+      ReplySummary(*group, kept_);
+      return false;
+    }
+    bool goes_on = false;
+    // False: that is enough.
+    const auto add = [&](StreamId id, const StreamPending& pending) {
+      if (id > call_.last || count_ == call_.count) return false;
+      if (slice == 0) {
+        first_ = id;
+        goes_on = true;
+        return false;
+      }
+      --slice;  // also for those that are passed over
+      if (call_.idle_min == 0 || pending.IsIdleFor(call_.idle_min, cx.now_ms())) {
+        Keep(id, pending, cx.now_ms());
+      }
+      return true;
+    };
+    const auto& all = group->pending();
+    if (call_.consumer) {
+      const StreamConsumer* const consumer = group->FindConsumer(*call_.consumer);
+      if (consumer == nullptr) return false;
+      const auto& ids = consumer->pending;
+      for (auto it = ids.lower_bound(first_); it != ids.end(); ++it) {
+        if (!add(*it, all.find(*it)->second)) break;
+      }
+    } else {
+      for (auto it = all.lower_bound(first_); it != all.end(); ++it) {
+        if (!add(it->first, it->second)) break;
+      }
+    }
+    return goes_on;
+  }
+  void Keep(StreamId id, const StreamPending& pending, int64_t now_ms) {
+    ++count_;
+    kept_.Array(4);
+    ReplyStreamId(id, kept_);
+    kept_.Bulk(pending.owner());
+    kept_.Integer(pending.is_returned() ? -1 : std::max<int64_t>(now_ms - pending.delivered_ms, 0));
+    kept_.Integer(static_cast<int64_t>(pending.deliveries));
+  }
+
+  const Args args_;
+  const PendingCall call_;
+  StreamId first_;  // of those that are left
+  bool has_group_ = false;
+  size_t count_ = 0;
+  KeptReply kept_;
+};
+
+void XPending(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<PendingCall> call = ParsePending(args, reply);
+  if (!call) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  const StreamGroup* const group = value ? StreamOf(*value).FindGroup(args[2]) : nullptr;
-  if (group == nullptr) return reply.Error(NoGroupError(args.key(), args[2]));
-  if (is_summary) return ReplySummary(*group, reply);
+  PendingCopy copy(args, *call);
+  if (value) copy.CopyAll(cx, value);
+  copy.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveTo(reply); });
+}
 
-  struct Item {
-    StreamId id;
-    const StreamPending* pending;
-  };
-  std::vector<Item> items;
-  // False: that is enough.
-  const auto add = [&](StreamId id, const StreamPending& pending) {
-    if (items.size() == count) return false;
-    if (idle_min == 0 || pending.IsIdleFor(idle_min, cx.now_ms())) {
-      items.push_back({id, &pending});
-    }
-    return true;
-  };
-  const auto& all = group->pending();
-  if (consumer_name) {
-    const StreamConsumer* const consumer = group->FindConsumer(*consumer_name);
-    if (consumer == nullptr) return reply.Array(0);
-    const auto& ids = consumer->pending;
-    for (auto it = ids.lower_bound(first); it != ids.end() && *it <= last; ++it) {
-      if (!add(*it, all.find(*it)->second)) break;
-    }
-  } else {
-    for (auto it = all.lower_bound(first); it != all.end() && it->first <= last; ++it) {
-      if (!add(it->first, it->second)) break;
-    }
-  }
-  reply.Array(items.size());
-  for (const Item& item : items) {
-    reply.Array(4);
-    ReplyStreamId(item.id, reply);
-    reply.Bulk(item.pending->owner());
-    reply.Integer(item.pending->is_returned()
-                      ? -1
-                      : std::max<int64_t>(cx.now_ms() - item.pending->delivered_ms, 0));
-    reply.Integer(static_cast<int64_t>(item.pending->deliveries));
-  }
+// Suspends.
+void XPendingInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<PendingCall> call = ParsePending(args, reply);
+  if (!call) return;
+  PendingCopy copy(args, *call);
+  if (!CopyInSlices(cx, args.key(), ValueType::kStream, reply, &copy)) return;
+  copy.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+}
+
+// Command::asks_for_many. Those that IDLE or the consumer leaves out count, too.
+bool AsksForManyPending(Args args) {
+  if (args.size() < 6) return false;
+  const bool has_idle = IsOption(args[3], "IDLE");
+  if (has_idle && args.size() < 8) return false;
+  const std::optional<int64_t> count = ParseInt64(args[has_idle ? 7 : 5]);
+  return count && (has_idle || *count >= static_cast<int64_t>(kLargeMembers));
 }
 
 // --- XNACK ---
@@ -523,70 +641,178 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 // XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
-void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
-  constexpr int64_t kAttemptsForEach = 10;
-  constexpr int64_t kCountMax = INT64_MAX / 16;
-  const Found found = FindGroup(cx, args.key(), args[2]);
-  const auto idle =
-      ParseInteger(args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM", reply);
-  if (!idle) return;
-  const std::optional<StreamId> start = ParseRangeStart(args[5], reply);
-  if (!start) return;
+struct AutoClaimCall {
+  int64_t idle_min = 0;
+  StreamId start;
   int64_t count = 100;
   bool just_ids = false;
+};
+
+// None: the error was replied.
+std::optional<AutoClaimCall> ParseAutoClaim(Args args, ReplySink& reply) {
+  constexpr int64_t kCountMax = INT64_MAX / 16;
+  AutoClaimCall call;
+  const auto idle =
+      ParseInteger(args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM", reply);
+  if (!idle) return std::nullopt;
+  call.idle_min = *idle;
+  const std::optional<StreamId> start = ParseRangeStart(args[5], reply);
+  if (!start) return std::nullopt;
+  call.start = *start;
   for (size_t i = 6; i < args.size(); ++i) {
     if (IsOption(args[i], "COUNT") && i + 1 < args.size()) {
       const std::optional<int64_t> number = ParseInt64(args[++i]);
       if (!number || *number < 1 || *number > kCountMax) {
-        return reply.Error("ERR COUNT must be > 0");
+        return Refuse(reply, "ERR COUNT must be > 0");
       }
-      count = *number;
+      call.count = *number;
     } else if (IsOption(args[i], "JUSTID")) {
-      just_ids = true;
+      call.just_ids = true;
     } else {
-      return reply.Error(kErrSyntax);
+      return Refuse(reply, kErrSyntax);
     }
   }
-  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
-  StreamGroup& group = *found.group;
-  const StreamEntries& entries = found.stream->entries();
-  StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
-  const int64_t now_ms = cx.noted_ms();
-  consumer->seen_ms = now_ms;
+  return call;
+}
 
-  std::vector<StreamId> claimed, gone;
-  auto it = group.pending().lower_bound(*start);
-  for (int64_t attempts = count * kAttemptsForEach;
-       attempts > 0 && count > 0 && it != group.pending().end(); --attempts) {
-    const StreamId id = it->first;
-    if (!entries.Has(id)) {
-      gone.push_back(id);
-      group.Acknowledge(id);
-      if (cx.wants_effects()) TellAcknowledged(cx, args.key(), group, id);
-      it = group.pending().upper_bound(id);
-      --count;
-      continue;
-    }
-    if (*idle > 0 && !it->second.IsIdleFor(*idle, now_ms)) {
+// A call's walk over pending entries, in one step or in several.
+class AutoClaim {
+ public:
+  AutoClaim(Args args, const AutoClaimCall& call)
+      : args_(args),
+        call_(call),
+        next_(call.start),
+        attempts_(call.count * kAttemptsForEach),
+        left_(call.count) {}
+
+  // Looks at `most` of them. False: that was all.
+  bool Claim(ShardContext& cx, const Found& found, int64_t most) {
+    StreamGroup& group = *found.group;
+    const std::string_view key = args_.key();
+    StreamConsumer* const consumer = ConsumerOrNew(cx, key, group, args_[3]);
+    const int64_t now_ms = cx.noted_ms();
+    consumer->seen_ms = now_ms;
+    uint64_t changes = 0;
+    auto it = group.pending().lower_bound(next_);
+    const auto goes_on = [&] { return attempts_ > 0 && left_ > 0 && it != group.pending().end(); };
+    for (; most > 0 && goes_on(); --most, --attempts_) {
+      const StreamId id = it->first;
+      if (!found.stream->entries().Has(id)) {
+        gone_.push_back(id);
+        group.Acknowledge(id);
+        if (cx.wants_effects()) TellAcknowledged(cx, key, group, id);
+        it = group.pending().upper_bound(id);
+        --left_;
+        ++changes;
+        continue;
+      }
+      if (call_.idle_min > 0 && !it->second.IsIdleFor(call_.idle_min, now_ms)) {
+        ++it;
+        continue;
+      }
+      StreamPending& pending = group.Assign(id, consumer);
+      group.SetDelivered(id, &pending, now_ms);
+      if (!call_.just_ids) pending.deliveries = NextDelivery(pending.deliveries);
+      consumer->active_ms = now_ms;
+      Keep(found.stream->entries(), id);
+      if (cx.wants_effects()) TellPending(cx, key, group, id);
+      --left_;
+      ++changes;
       ++it;
-      continue;
     }
-    StreamPending& pending = group.Assign(id, consumer);
-    group.SetDelivered(id, &pending, now_ms);
-    if (!just_ids) pending.deliveries = NextDelivery(pending.deliveries);
-    consumer->active_ms = now_ms;
-    claimed.push_back(id);
-    if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
-    --count;
-    ++it;
+    next_ = it == group.pending().end() ? StreamId() : it->first;
+    const bool has_more = goes_on();
+    if (changes > 0) cx.ChangedUnwatched(key, KeyEvent::kNone, changes);
+    return has_more;
   }
-  reply.Array(3);
-  ReplyStreamId(it == group.pending().end() ? StreamId() : it->first, reply);
-  ReplyClaimed(entries, claimed, just_ids, reply);
-  reply.Array(gone.size());
-  for (StreamId id : gone) ReplyStreamId(id, reply);
-  const size_t changes = claimed.size() + gone.size();
-  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
+  // give(const KeptReply&) gives what was kept.
+  template <typename Give>
+  void Reply(ReplySink& reply, Give give) const {
+    reply.Array(3);
+    ReplyStreamId(next_, reply);
+    reply.Array(claimed_);
+    give(kept_);
+    reply.Array(gone_.size());
+    for (StreamId id : gone_) ReplyStreamId(id, reply);
+  }
+
+ private:
+  static constexpr int64_t kAttemptsForEach = 10;
+
+  // With the entry that belongs to it, or the id alone.
+  void Keep(const StreamEntries& entries, StreamId id) {
+    ++claimed_;
+    if (call_.just_ids) {
+      ReplyStreamId(id, kept_);
+    } else {
+      ReplyEntryAt(entries, id, kept_);
+    }
+  }
+
+  const Args args_;
+  const AutoClaimCall call_;
+  StreamId next_;
+  int64_t attempts_;
+  int64_t left_;
+  size_t claimed_ = 0;
+  KeptReply kept_;  // of these
+  std::vector<StreamId> gone_;
+};
+
+void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  const std::optional<AutoClaimCall> call = ParseAutoClaim(args, reply);
+  if (!call) return;
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  AutoClaim claim(args, *call);
+  claim.Claim(cx, found, INT64_MAX);
+  claim.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveTo(reply); });
+}
+
+// A slice in each hop. All of them have the key locked, so it is one step nevertheless. Suspends.
+void XAutoClaimInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<AutoClaimCall> call = ParseAutoClaim(args, reply);
+  if (!call) return;
+  AutoClaim claim(args, *call);
+  std::string error;
+  bool goes_on = false;
+  const uint64_t hash = HashKey(args.key());
+  const ShardId id = cx.shards().ShardOfKey(args.key(), hash);
+  Transaction tx(cx);
+  tx.Lock(id, {cx.shards().LockOfKey(args.key(), hash, cx.db_index()), LockMode::kExclusive});
+  if (!tx.Schedule()) return;
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  bool is_first = true;
+  do {
+    tx.HopOn({&id, 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+      const Found found = std::exchange(is_first, false)
+                              ? FindGroup(shard_cx, args.key(), args[2])
+                              : FindGroupAgain(shard_cx, args.key(), args[2]);
+      if (found.group == nullptr) {
+        error = ErrorOf(found, args.key(), args[2]);
+        goes_on = false;
+        return;
+      }
+      const auto value = shard_cx.Peek(args.key());
+      const size_t elements = found.stream->entries().size() + found.group->pending().size();
+      goes_on = claim.Claim(shard_cx, found, static_cast<int64_t>(SliceOf(*value, elements)));
+    });
+    work.Step();
+  } while (goes_on);
+  tx.Conclude();
+  if (!error.empty()) return reply.Error(error);
+  claim.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+}
+
+// Command::asks_for_many.
+bool AsksToClaimMany(Args args) {
+  for (size_t i = 6; i + 1 < args.size(); ++i) {
+    if (!IsOption(args[i], "COUNT")) continue;
+    const std::optional<int64_t> count = ParseInt64(args[i + 1]);
+    return count && *count >= static_cast<int64_t>(kLargeMembers / 8);
+  }
+  return false;
 }
 
 }  // namespace
@@ -601,12 +827,13 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add("xpending", XPending, -3, kReadonly, KeyAt(1),
       "Returns what a group has delivered and nobody has acknowledged.", "5.0.0",
       "O(N) where N is the number of entries returned or passed over; of consumers, for a summary.",
-      "nondeterministic_output");
+      "nondeterministic_output", {.across = XPendingInSlices, .asks_for_many = AsksForManyPending});
   add("xclaim", XClaim, -6, kWrite | kFast, KeyAt(1), "Gives pending entries to another consumer.",
       "5.0.0", kForEachClaimed, "nondeterministic_output");
   add("xautoclaim", XAutoClaim, -6, kWrite | kFast, KeyAt(1, "RW delete"),
       "Gives entries that have been pending for long to another consumer.", "6.2.0",
-      kForEachClaimed, "nondeterministic_output");
+      kForEachClaimed, "nondeterministic_output",
+      {.across = XAutoClaimInSlices, .asks_for_many = AsksToClaimMany});
 
   add("xnack", XNack, -7, kWrite | kFast, KeyAt(1),
       "Gives pending entries back to their group, without acknowledging them.", "8.8.0",
@@ -621,9 +848,12 @@ void RegisterStreamGroupCommands(CommandTable* table) {
                 .complexity = "Depends on subcommand."};
   const auto add_sub = [&group](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                                 std::string_view key_flags, std::string_view summary,
-                                std::string_view since, std::string_view complexity) {
+                                std::string_view since, std::string_view complexity,
+                                CoordinatorHandler in_slices = nullptr) {
     group.subcommands.push_back({.name = name,
                                  .run = run,
+                                 .across = in_slices,
+                                 .slices = in_slices != nullptr,
                                  .arity = arity,
                                  .flags = flags,
                                  .categories = kAclStream,
@@ -638,7 +868,7 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add_sub("createconsumer", CreateConsumer, 5, kWrite | kDenyOom, "RW insert",
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
-          "5.0.0", "O(N) where N is the number of its pending entries.");
+          "5.0.0", "O(N) where N is the number of its pending entries.", DelConsumerInSlices);
   group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }

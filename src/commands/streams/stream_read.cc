@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/streams/stream_read_call.h"
 #include "commands/streams/stream_support.h"
 #include "commands/table/blocking.h"
 #include "commands/table/numbers.h"
@@ -27,223 +28,12 @@
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
 #include "facade/replies/error_texts.h"
-#include "facade/replies/refusing_sink.h"
 #include "helio/base/clock.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
 namespace {
-
-// --- What a call asks for ---
-
-struct ReadCall {
-  bool of_group = false;  // XREADGROUP
-  std::string_view group;
-  std::string_view consumer;
-  bool no_ack = false;
-  uint64_t count = 0;                  // of entries of each key; 0: all of them
-  uint64_t most_entries = UINT64_MAX;  // MAXCOUNT, of all keys together
-  uint64_t most_bytes = UINT64_MAX;    // MAXSIZE, of their entries in the reply
-  std::optional<int64_t> timeout_ms;   // none: does not wait
-  // CLAIM: what was delivered so long ago comes first, whoever has got it.
-  std::optional<int64_t> claim_idle_ms;
-  std::span<const std::string_view> keys;
-  std::span<const std::string_view> ids;
-
-  bool has_budget() const { return most_entries != UINT64_MAX || most_bytes != UINT64_MAX; }
-};
-
-bool IsReadGroup(Args args) { return args.name().size() == std::string_view("xreadgroup").size(); }
-
-// A timeout in milliseconds. Empty: it is one; else why not.
-std::string_view ParseMillis(std::string_view text, std::optional<int64_t>* timeout_ms) {
-  const std::optional<int64_t> millis = ParseInt64(text);
-  if (!millis) return kErrTimeoutNotInteger;
-  if (*millis < 0) return kErrTimeoutNegative;
-  // The deadline has to be a time, too.
-  if (*millis > INT64_MAX - helio::UnixMillis()) return kErrTimeoutOutOfRange;
-  *timeout_ms = *millis;
-  return {};
-}
-
-// How many arguments an option of XREAD and XREADGROUP has besides its name.
-size_t ArgumentsOf(std::string_view option) {
-  for (const std::string_view one : {"BLOCK", "COUNT", "CLAIM", "MAXCOUNT", "MAXSIZE"}) {
-    if (IsOption(option, one)) return 1;
-  }
-  return IsOption(option, "GROUP") ? 2 : 0;
-}
-
-// MAXCOUNT and MAXSIZE. None: the error was replied.
-std::optional<uint64_t> ParseMost(std::string_view name, std::string_view text, ReplySink& reply) {
-  const std::optional<int64_t> most = ParseInt64(text);
-  if (most && *most > 0) return static_cast<uint64_t>(*most);
-  return Refuse(reply, fmt::format("ERR {} must be a positive integer", name));
-}
-
-// Dispatch goes by this before there is a handler, so it finds the same keys as ParseRead.
-std::optional<KeyRange> FindStreamKeys(Args args) {
-  for (size_t i = 1; i < args.size(); ++i) {
-    if (IsOption(args[i], "STREAMS")) {
-      const size_t keys = (args.size() - i - 1) / 2;
-      if (keys == 0) return std::nullopt;
-      return KeyRange{i + 1, i + 1 + keys};
-    }
-    i += ArgumentsOf(args[i]);
-  }
-  return std::nullopt;
-}
-
-// None: the error was replied.
-std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
-  ReadCall call;
-  call.of_group = IsReadGroup(args);
-  bool has_group = false;
-  for (size_t i = 1; i < args.size(); ++i) {
-    const std::string_view option = args[i];
-    const size_t more = args.size() - i - 1;
-    if (IsOption(option, "BLOCK") && more > 0) {
-      const std::string_view error = ParseMillis(args[++i], &call.timeout_ms);
-      if (!error.empty()) return Refuse(reply, error);
-    } else if (IsOption(option, "COUNT") && more > 0) {
-      const std::optional<int64_t> count = ParseInt64(args[++i]);
-      if (!count) return Refuse(reply, kErrNotInteger);
-      call.count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
-    } else if (IsOption(option, "MAXCOUNT") && more > 0) {
-      const std::optional<uint64_t> most = ParseMost("MAXCOUNT", args[++i], reply);
-      if (!most) return std::nullopt;
-      call.most_entries = *most;
-    } else if (IsOption(option, "MAXSIZE") && more > 0) {
-      const std::optional<uint64_t> most = ParseMost("MAXSIZE", args[++i], reply);
-      if (!most) return std::nullopt;
-      call.most_bytes = *most;
-    } else if (IsOption(option, "STREAMS") && more > 0) {
-      if (more % 2 != 0) {
-        return Refuse(
-            reply, fmt::format("ERR Unbalanced '{}' list of streams: for each stream key an ID or "
-                               "'{}' must be specified.",
-                               call.of_group ? "xreadgroup" : "xread", call.of_group ? '>' : '$'));
-      }
-      call.keys = args.from(i + 1).first(more / 2);
-      call.ids = args.from(i + 1 + more / 2);
-      break;
-    } else if (IsOption(option, "GROUP") && more >= 2) {
-      if (!call.of_group) {
-        return Refuse(
-            reply,
-            "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
-      }
-      call.group = args[i + 1];
-      call.consumer = args[i + 2];
-      has_group = true;
-      i += 2;
-    } else if (IsOption(option, "CLAIM") && more > 0) {
-      if (!call.of_group) {
-        return Refuse(
-            reply,
-            "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.");
-      }
-      call.claim_idle_ms = ParseInt64(args[++i]);
-      if (!call.claim_idle_ms || *call.claim_idle_ms < 0) {
-        return Refuse(reply, "ERR min-idle-time must be a positive integer");
-      }
-    } else if (IsOption(option, "NOACK")) {
-      if (!call.of_group) {
-        return Refuse(
-            reply,
-            "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
-      }
-      call.no_ack = true;
-    } else {
-      return Refuse(reply, kErrSyntax);
-    }
-  }
-  if (call.keys.empty()) return Refuse(reply, kErrSyntax);
-  if (call.of_group && !has_group) return Refuse(reply, "ERR Missing GROUP option for XREADGROUP");
-  if (call.count > call.most_entries) {
-    return Refuse(reply, "ERR MAXCOUNT must be greater than or equal to COUNT");
-  }
-  return call;
-}
-
-// --- What it may get ---
-
-constexpr size_t Digits(uint64_t number) {
-  size_t digits = 1;
-  for (; number >= 10; number /= 10) ++digits;
-  return digits;
-}
-size_t BulkBytes(size_t size) { return 5 + Digits(size) + size; }
-size_t IdBytes(StreamId id) {
-  char scratch[StreamId::kTextMax];
-  return BulkBytes(id.Format(scratch).size());
-}
-size_t IntegerBytes(uint64_t number) { return 3 + Digits(number); }
-constexpr size_t kSmallArrayBytes = 4;  // "*2\r\n"
-constexpr size_t kNullArrayBytes = 5;   // "*-1\r\n"
-
-// Of a key before its entries; they are counted as if they were less than ten.
-size_t HeaderBytes(std::string_view key) { return 2 * kSmallArrayBytes + BulkBytes(key.size()); }
-
-// Of an entry in an array of RESP.
-size_t EntryBytes(const StreamEntry& entry) {
-  size_t bytes = kSmallArrayBytes + IdBytes(entry.id) + IntegerBytes(entry.fields * 2);
-  entry.ForEachField([&bytes](PackedElement name, PackedElement value) {
-    char scratch[PackedElement::kScratchSize];
-    bytes += BulkBytes(name.View(scratch).size());
-    bytes += BulkBytes(value.View(scratch).size());
-  });
-  return bytes;
-}
-
-// What a call may still get of MAXCOUNT and MAXSIZE. Whoever reads asks for each entry, before
-// anything happens to it.
-class Budget {
- public:
-  explicit Budget(const ReadCall& call) : entries_(call.most_entries), bytes_(call.most_bytes) {}
-
-  bool is_spent() const { return entries_ == 0; }
-  void BeginKey(std::string_view key) {
-    if (counts_bytes()) header_bytes_ = HeaderBytes(key);
-  }
-  // of(): the size of the entry, if that matters. False: the call gets no more. It always gets one.
-  template <typename Size>
-  bool Take(Size of) {
-    if (is_spent()) return false;
-    if (counts_bytes()) {
-      const size_t bytes = std::exchange(header_bytes_, 0) + of();
-      if (bytes > bytes_ && !is_new_) {
-        entries_ = 0;
-        return false;
-      }
-      bytes_ -= std::min<uint64_t>(bytes, bytes_);
-    }
-    is_new_ = false;
-    has_key_ = true;
-    --entries_;
-    return true;
-  }
-  // For a key that has no entries to give, but is replied. False: it does not fit.
-  bool TakeEmptyKey() {
-    const size_t bytes = std::exchange(header_bytes_, 0);
-    if (bytes > bytes_ && has_key_) {
-      if (!is_new_) entries_ = 0;
-      return false;
-    }
-    bytes_ -= std::min<uint64_t>(bytes, bytes_);
-    has_key_ = true;
-    return true;
-  }
-
- private:
-  bool counts_bytes() const { return bytes_ != UINT64_MAX; }
-
-  uint64_t entries_;
-  uint64_t bytes_;
-  size_t header_bytes_ = 0;  // of a key that has got none yet
-  bool is_new_ = true;       // no entry was taken
-  bool has_key_ = false;     // something is replied
-};
 
 // --- One key ---
 
@@ -327,12 +117,11 @@ std::optional<std::vector<StreamId>> HistoryOf(const StreamValue& stream,
   return ids;
 }
 
-// Replies these. Returns those that are still there.
+// Replies these, as items. Returns those that are still there.
 std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
                                    const std::vector<StreamId>& ids, int64_t now_ms,
                                    ReplySink& reply) {
   std::vector<StreamId> delivered;
-  reply.Array(ids.size());
   for (StreamId id : ids) {
     if (ReplyEntryAt(stream.entries(), id, reply)) {
       StreamPending& pending = *group.FindPending(id);
@@ -414,8 +203,10 @@ void ReplyClaimEntry(const StreamEntry& entry, int64_t idle_ms, uint64_t deliver
 void ReplyGiven(const StreamEntries& entries, const ReadCall& call,
                 const std::vector<Claimed>& claimed, const std::vector<StreamEntry>& fresh,
                 ReplySink& reply) {
-  if (!call.claim_idle_ms) return ReplyEntries(fresh, reply);
-  reply.Array(claimed.size() + fresh.size());
+  if (!call.claim_idle_ms) {
+    for (const StreamEntry& entry : fresh) ReplyEntry(entry, reply);
+    return;
+  }
   for (const Claimed& one : claimed) {
     entries.ForEach(one.id, one.id, [&](const StreamEntry& entry) {
       ReplyClaimEntry(entry, one.idle_ms, one.deliveries, reply);
@@ -438,9 +229,10 @@ std::vector<StreamEntry> EntriesBehind(const StreamEntries& entries, StreamId af
   return found;
 }
 
-// Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
+// Of XREADGROUP. header(entries) is called before that many are replied, and writes what stands in
+// front of them. `*after` goes on to the last one of a history. False: there is nothing.
 template <typename Header>
-bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
+bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId* after,
                   Budget* budget, Header header, ReplySink& reply) {
   auto value = cx.FindMutable(key, ValueType::kStream);
   if (!value) return false;  // expired meanwhile
@@ -449,16 +241,17 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   if (group == nullptr) return false;
   std::vector<Claimed> claimed;
   std::vector<StreamId> gone;
-  if (call.claim_idle_ms && after == kNewOnes) {
+  if (call.claim_idle_ms && *after == kNewOnes) {
     claimed = FindClaimable(stream, *group, call, cx.noted_ms(), budget, &gone);
   }
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
   consumer->seen_ms = cx.noted_ms();
-  if (after != kNewOnes) {
-    const auto history = HistoryOf(stream, *consumer, after, call.count, budget);
+  if (*after != kNewOnes) {
+    const auto history = HistoryOf(stream, *consumer, *after, call.count, budget);
     std::vector<StreamId> delivered;
     if (history) {
-      header();
+      header(history->size());
+      if (!history->empty()) *after = history->back();
       delivered = ReplyHistory(stream, *group, *history, cx.now_ms(), reply);
     }
     cx.ChangedUnwatched(key, KeyEvent::kNone);
@@ -481,7 +274,7 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     if (!gone.empty()) cx.ChangedUnwatched(key, KeyEvent::kNone, gone.size());
     return false;
   }
-  header();
+  header(claimed.size() + fresh.size());
   ReplyGiven(stream.entries(), call, claimed, fresh, reply);
   const auto give = [&](StreamId id, uint64_t deliveries) {
     StreamPending& pending = group->Assign(id, consumer);
@@ -500,20 +293,21 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   return true;
 }
 
+// See ReadForGroup. Behind budget->BeginKey.
 template <typename Header>
-bool ReadKey(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
+bool ReadKey(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId* after,
              Budget* budget, Header header, ReplySink& reply) {
   if (budget->is_spent()) return false;
-  budget->BeginKey(key);
   if (call.of_group) return ReadForGroup(cx, call, key, after, budget, header, reply);
   const auto value = cx.Peek(key);
   if (!value || value->type() != ValueType::kStream) return false;
   const StreamValue& stream = StreamOf(*value);
-  if (!HasEntryBehind(stream, after)) return false;
-  const auto found = EntriesBehind(stream.entries(), after, call.count, 0, budget);
+  if (!HasEntryBehind(stream, *after)) return false;
+  const auto found = EntriesBehind(stream.entries(), *after, call.count, 0, budget);
   if (found.empty()) return false;
-  header();
-  ReplyEntries(found, reply);
+  *after = found.back().id;
+  header(found.size());
+  for (const StreamEntry& entry : found) ReplyEntry(entry, reply);
   return true;
 }
 
@@ -532,65 +326,24 @@ void ReplyKey(std::string_view key, ReplySink& reply) {
   reply.Bulk(key);
 }
 
-// What is replied for one key, to be given on when it is known how many have something.
-class KeptReply final : public RefusingSink {
- public:
-  bool empty() const { return items_.empty(); }
-  void GiveTo(ReplySink& reply) const {
-    size_t begin = 0;
-    for (const Item& item : items_) {
-      switch (item.kind) {
-        case Kind::kBulk:
-          reply.Bulk(std::string_view(bytes_).substr(begin, item.number - begin));
-          begin = item.number;
-          break;
-        case Kind::kArray:
-          reply.Array(item.number);
-          break;
-        case Kind::kNullArray:
-          reply.NullArray();
-          break;
-        case Kind::kInteger:
-          reply.Integer(static_cast<int64_t>(item.number));
-          break;
-      }
-    }
-  }
-
-  void Bulk(std::string_view text) override {
-    bytes_.append(text);
-    items_.push_back({Kind::kBulk, bytes_.size()});
-  }
-  void Array(size_t count) override { items_.push_back({Kind::kArray, count}); }
-  void NullArray() override { items_.push_back({Kind::kNullArray, 0}); }
-  void Integer(int64_t number) override {
-    items_.push_back({Kind::kInteger, static_cast<size_t>(number)});
-  }
-
- private:
-  enum class Kind : uint8_t { kBulk, kArray, kNullArray, kInteger };
-  struct Item {
-    Kind kind;
-    size_t number;  // where a bulk ends, how long an array is, or an integer
-  };
-  void Refuse() override { LOG(DFATAL) << "entries of streams have no such replies"; }
-
-  std::string bytes_;
-  std::vector<Item> items_;
-};
-
-// False: none of them has something, and nothing was replied.
-bool GiveAll(const ReadCall& call, const std::vector<KeptReply>& kept, ReplySink& reply) {
-  const auto has_some = [](const KeptReply& of_key) { return !of_key.empty(); };
-  const auto keys = static_cast<size_t>(std::count_if(kept.begin(), kept.end(), has_some));
+// fn(i) replies what key i has got, if has_some(i). False: none has, and nothing was replied.
+template <typename HasSome, typename F>
+bool ReplyWithKeys(const ReadCall& call, ReplySink& reply, HasSome has_some, F fn) {
+  size_t keys = 0;
+  for (size_t i = 0; i < call.keys.size(); ++i) keys += has_some(i);
   if (keys == 0) return false;
   ReplyHeader(keys, reply);
-  for (size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i].empty()) continue;
+  for (size_t i = 0; i < call.keys.size(); ++i) {
+    if (!has_some(i)) continue;
     ReplyKey(call.keys[i], reply);
-    kept[i].GiveTo(reply);
+    fn(i);
   }
   return true;
+}
+bool GiveAll(const ReadCall& call, const std::vector<KeptReply>& kept, ReplySink& reply) {
+  return ReplyWithKeys(
+      call, reply, [&](size_t i) { return !kept[i].empty(); },
+      [&](size_t i) { kept[i].GiveTo(reply); });
 }
 
 // See BlockingForm::try_here.
@@ -605,82 +358,185 @@ bool ReadHere(ShardContext& cx, const ReadCall& call, std::vector<StreamId>* aft
   }
   Budget budget(call);
   if (call.keys.size() == 1) {
-    const auto header = [&] {
+    const auto header = [&](size_t entries) {
       ReplyHeader(1, reply);
       ReplyKey(call.keys[0], reply);
+      reply.Array(entries);
     };
-    return ReadKey(cx, call, call.keys[0], after->front(), &budget, header, reply);
+    budget.BeginKey(call.keys[0]);
+    return ReadKey(cx, call, call.keys[0], &after->front(), &budget, header, reply);
   }
   std::vector<KeptReply> kept(call.keys.size());
   for (size_t i = 0; i < kept.size(); ++i) {
-    ReadKey(
-        cx, call, call.keys[i], (*after)[i], &budget, [] {}, kept[i]);
+    const auto header = [&](size_t entries) { kept[i].Array(entries); };
+    budget.BeginKey(call.keys[i]);
+    ReadKey(cx, call, call.keys[i], &(*after)[i], &budget, header, kept[i]);
   }
   return GiveAll(call, kept, reply);
 }
 
-// See BlockingForm::try_across: one hop to look for errors, and one to read. With a budget it reads
-// in a hop for each run of keys of one shard, as what a key gets depends on those before it.
-bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
-                std::vector<StreamId>* after, ReplySink& reply) {
-  const size_t count = call.keys.size();
-  std::vector<ShardId> shard_of(count);
-  for (size_t i = 0; i < count; ++i) {
-    shard_of[i] = cx.shards().ShardOfKey(call.keys[i], HashKey(call.keys[i]));
+// The keys of a call over shards, or of one that reads much.
+class KeysAcross {
+ public:
+  KeysAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call)
+      : cx_(cx), tx_(tx), call_(call) {
+    for (const std::string_view key : call.keys) {
+      shard_of_.push_back(cx.shards().ShardOfKey(key, HashKey(key)));
+    }
   }
-  std::vector<ShardId> ids = shard_of;
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  // Of those from `begin` to `end`.
-  const auto for_keys = [&](std::span<const ShardId> on, size_t begin, size_t end,
-                            auto&& function) {
-    tx.HopOn(on, [&](ShardTurn& turn) {
-      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+  size_t size() const { return shard_of_.size(); }
+  std::string_view key(size_t i) const { return call_.keys[i]; }
+
+  // A hop to the shards of those keys from `begin` to `end` that suit(i). There
+  // function(ShardContext&, i, size_t* left) is called for each of them until it returns false;
+  // *left is what is left of the slice. False: none suits.
+  template <typename Suits, typename Function>
+  bool Hop(size_t begin, size_t end, Suits suits, Function function) {
+    std::vector<ShardId> ids;
+    for (size_t i = begin; i < end; ++i) {
+      if (suits(i)) ids.push_back(shard_of_[i]);
+    }
+    if (ids.empty()) return false;
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    tx_.HopOn(ids, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+      size_t left = kSliceMembers;
       for (size_t i = begin; i < end; ++i) {
-        if (shard_of[i] == turn.shard().id()) function(shard_cx, i);
+        const bool is_here = shard_of_[i] == turn.shard().id();
+        if (is_here && suits(i) && !function(shard_cx, i, &left)) return;
       }
     });
-  };
-  after->resize(count);
-  std::vector<std::string> errors(count);
-  for_keys(ids, 0, count, [&](ShardContext& shard_cx, size_t i) {
-    errors[i] = CheckKey(shard_cx, call, i, &(*after)[i]);
-  });
-  for (const std::string& error : errors) {
-    if (error.empty()) continue;
-    reply.Error(error);
     return true;
   }
-  std::vector<KeptReply> kept(count);
-  const auto read = [&](ShardContext& shard_cx, size_t i, Budget* budget) {
-    ReadKey(
-        shard_cx, call, call.keys[i], (*after)[i], budget, [] {}, kept[i]);
-  };
-  if (!call.has_budget()) {
-    for_keys(ids, 0, count, [&](ShardContext& shard_cx, size_t i) {
-      Budget unbounded(call);
-      read(shard_cx, i, &unbounded);
+  // function(ShardContext&, i) for all keys from `begin` to `end`.
+  template <typename Function>
+  void HopToAll(size_t begin, size_t end, Function function) {
+    Hop(
+        begin, end, [](size_t) { return true; },
+        [&](ShardContext& shard_cx, size_t i, size_t*) {
+          function(shard_cx, i);
+          return true;
+        });
+  }
+  // True: one of them is an error, which was replied.
+  bool ReplyWithError(std::vector<StreamId>* after, ReplySink& reply) {
+    after->resize(size());
+    std::vector<std::string> errors(size());
+    HopToAll(0, size(), [&](ShardContext& shard_cx, size_t i) {
+      errors[i] = CheckKey(shard_cx, call_, i, &(*after)[i]);
     });
-    return GiveAll(call, kept, reply);
+    const auto error = std::find_if(errors.begin(), errors.end(),
+                                    [](const std::string& text) { return !text.empty(); });
+    if (error == errors.end()) return false;
+    reply.Error(*error);
+    return true;
   }
-  Budget budget(call);
-  for (size_t begin = 0, end = 0; begin < count && !budget.is_spent(); begin = end) {
-    while (end < count && shard_of[end] == shard_of[begin]) ++end;
-    for_keys({&shard_of[begin], 1}, begin, end,
-             [&](ShardContext& shard_cx, size_t i) { read(shard_cx, i, &budget); });
+  // fn(begin, end, Budget*) for what can be read at once: all keys if there is no budget, which is
+  // null then, or else a run of keys in one shard, as what a key gets depends on those before it.
+  template <typename F>
+  void ForEachRun(F fn) {
+    if (!call_.has_budget()) return fn(0, size(), nullptr);
+    Budget budget(call_);
+    for (size_t begin = 0, end = 0; begin < size() && !budget.is_spent(); begin = end) {
+      while (end < size() && shard_of_[end] == shard_of_[begin]) ++end;
+      fn(begin, end, &budget);
+    }
   }
-  return GiveAll(call, kept, reply);
+
+ private:
+  CoordinatorContext& cx_;
+  Transaction& tx_;
+  const ReadCall& call_;
+  std::vector<ShardId> shard_of_;
+};
+
+// One key of them, as far as it was read.
+struct KeyRead {
+  StreamId after;
+  uint64_t left;  // entries that it may still get
+  bool is_done = false;
+  bool is_replied = false;
+  size_t entries = 0;
+  KeptReply reply;  // them
+};
+
+// Reads some more of each key from `begin` to `end` in a hop, again and again until all are done:
+// read(ShardContext&, i, most) reads so many entries at most.
+template <typename Read>
+void ReadInSlices(KeysAcross& keys, std::vector<KeyRead>& reads, size_t begin, size_t end,
+                  Read read) {
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  const auto read_some = [&](ShardContext& cx, size_t i, size_t* slice) {
+    KeyRead& part = reads[i];
+    const auto value = cx.Peek(keys.key(i));
+    part.is_done = !value || value->type() != ValueType::kStream;
+    if (part.is_done) return true;
+    const uint64_t most =
+        std::min<uint64_t>(part.left, SliceOf(*value, StreamOf(*value).entries().size()));
+    const size_t before = part.entries;
+    read(cx, i, most);
+    const size_t got = part.entries - before;
+    part.left -= got;
+    part.is_done = got < most || part.left == 0;
+    *slice -= std::min(*slice, got);
+    return part.is_done && *slice > 0;
+  };
+  while (keys.Hop(
+      begin, end, [&](size_t i) { return !reads[i].is_done; }, read_some))
+    work.Step();
+}
+
+// What all of them have got. False: nothing, which was not replied; else `tx` is concluded, as a
+// long reply is written without locks. Suspends.
+bool ReplyWithReads(Transaction& tx, const ReadCall& call, const std::vector<KeyRead>& reads,
+                    ReplySink& reply) {
+  const auto is_replied = [](const KeyRead& read) { return read.is_replied; };
+  if (std::none_of(reads.begin(), reads.end(), is_replied)) return false;
+  tx.Conclude();
+  return ReplyWithKeys(
+      call, reply, [&](size_t i) { return reads[i].is_replied; },
+      [&](size_t i) {
+        reply.Array(reads[i].entries);
+        reads[i].reply.GiveInSlices(reply);
+      });
+}
+
+// See BlockingForm::try_across: one hop to look for errors, then slices: nobody has to wait for
+// more than one on each shard. All hops have the keys locked, so it is one step nevertheless, also
+// what XREADGROUP changes: no cut of a snapshot comes in between, and what is told of it is told
+// at once.
+bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
+                std::vector<StreamId>* after, ReplySink& reply) {
+  KeysAcross keys(cx, tx, call);
+  if (keys.ReplyWithError(after, reply)) return true;
+  std::vector<KeyRead> reads;
+  for (StreamId id : *after) {
+    reads.push_back({.after = id, .left = call.count == 0 ? UINT64_MAX : call.count, .reply = {}});
+  }
+  const bool is_one_step = call.of_group && (call.has_budget() || call.claim_idle_ms);
+  keys.ForEachRun([&](size_t begin, size_t end, Budget* budget) {
+    const auto read = [&](ShardContext& shard_cx, size_t i, uint64_t most) {
+      KeyRead& part = reads[i];
+      Budget unbounded(call);
+      Budget* const its_own = budget != nullptr ? budget : &unbounded;
+      const auto header = [&part](size_t entries) {
+        part.is_replied = true;
+        part.entries += entries;
+      };
+      ReadCall slice = call;
+      slice.count = most;
+      if (part.entries == 0) its_own->BeginKey(call.keys[i]);
+      ReadKey(shard_cx, slice, call.keys[i], &part.after, its_own, header, part.reply);
+    };
+    if (!is_one_step) return ReadInSlices(keys, reads, begin, end, read);
+    keys.HopToAll(begin, end,
+                  [&](ShardContext& shard_cx, size_t i) { read(shard_cx, i, call.count); });
+  });
+  return ReplyWithReads(tx, call, reads, reply);
 }
 
 // --- Waiting ---
-
-bool HasTimeout(Args args) {
-  for (size_t i = 1; i < args.size() && !IsOption(args[i], "STREAMS"); ++i) {
-    if (IsOption(args[i], "BLOCK")) return true;
-    i += ArgumentsOf(args[i]);
-  }
-  return false;
-}
 
 bool ParseBlocking(Args args, ReplySink& reply, BlockingCall* blocking) {
   const std::optional<ReadCall> call = ParseRead(args, reply);
@@ -755,12 +611,15 @@ void Serve(ShardContext& cx, Args args, const BlockingCall& blocking, std::strin
           return true;
         }
       }
-      const auto header = [&] {
+      const auto header = [&](size_t entries) {
         ReplyHeader(1, reply);
         ReplyKey(key, reply);
+        reply.Array(entries);
       };
       Budget budget(call);
-      if (ReadKey(cx, call, key, blocking.after[i], &budget, header, reply)) return true;
+      budget.BeginKey(key);
+      StreamId after = blocking.after[i];
+      if (ReadKey(cx, call, key, &after, &budget, header, reply)) return true;
     }
     return false;
   }();
@@ -779,6 +638,7 @@ constexpr BlockingForm kXRead = {.parse = ParseBlocking,
                                  .waits = HasTimeout,
                                  .try_here = TryHere,
                                  .try_across = TryAcross,
+                                 .only_reads = true,
                                  .is_ready = IsReadReady,
                                  .serve = Serve};
 constexpr BlockingForm kXReadGroup = {.parse = ParseBlocking,
@@ -800,6 +660,8 @@ void RegisterStreamReadCommands(CommandTable* table) {
   table->Add({.name = "xread",
               .run = RunWithoutWaiting<kXRead>,
               .across = RunAcrossWithoutWaiting<kXRead>,
+              .slices = true,
+              .asks_for_many = AsksForManyBehind,
               .blocking = &kXRead,
               .arity = -4,
               .flags = kReadonly | kBlocking | kMovableKeys,
@@ -812,6 +674,8 @@ void RegisterStreamReadCommands(CommandTable* table) {
   table->Add({.name = "xreadgroup",
               .run = RunWithoutWaiting<kXReadGroup>,
               .across = RunAcrossWithoutWaiting<kXReadGroup>,
+              .slices = true,
+              .asks_for_many = AsksForManyBehind,
               .blocking = &kXReadGroup,
               .arity = -7,
               .flags = kWrite | kBlocking | kMovableKeys,

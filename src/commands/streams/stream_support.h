@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "commands/table/kept_reply.h"
+#include "commands/table/long_reads.h"
 #include "core/types/stream_value.h"
 #include "engine/keyspace/shard_context.h"
 
@@ -51,6 +53,48 @@ bool ReplyEntryAt(const StreamEntries& entries, StreamId id, ReplySink& reply);
 std::vector<StreamEntry> EntriesOf(const StreamEntries& entries, StreamId first, StreamId last,
                                    uint64_t most, bool backwards = false);
 void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
+
+// The same in slices, of a stream that is locked: keeps the replies of its entries.
+class EntryCopy {
+ public:
+  // `most`: none: all.
+  EntryCopy(StreamId first, StreamId last, std::optional<uint64_t> most, bool backwards = false)
+      : first_(first), last_(last), left_(most.value_or(UINT64_MAX)), backwards_(backwards) {}
+
+  // For CopyInSlices.
+  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+    has_value_ = true;
+    if (left_ == 0) return false;
+    const StreamEntries& entries = StreamOf(*value).entries();
+    size_t slice = SliceOf(*value, entries.size());
+    bool goes_on = false;
+    const auto add = [&](const StreamEntry& entry) {
+      if (slice == 0) {
+        (backwards_ ? last_ : first_) = entry.id;
+        goes_on = true;
+        return false;
+      }
+      ReplyEntry(entry, replies_);
+      ++count_;
+      --slice;
+      return --left_ != 0;
+    };
+    backwards_ ? entries.ForEachBackwards(first_, last_, add) : entries.ForEach(first_, last_, add);
+    return goes_on;
+  }
+
+  bool has_value() const { return has_value_; }  // there is such a key
+  size_t count() const { return count_; }
+  const KeptReply& replies() const { return replies_; }
+
+ private:
+  StreamId first_, last_;  // of those that are left
+  uint64_t left_;
+  const bool backwards_;
+  bool has_value_ = false;
+  size_t count_ = 0;
+  KeptReply replies_;
+};
 
 // The consumer of that name, made and reported if need be.
 StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,

@@ -32,10 +32,11 @@ void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& fo
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   Transaction tx(cx);
+  const LockMode mode = form.only_reads ? LockMode::kShared : LockMode::kExclusive;
   const auto lock = [&](std::string_view key) {
     const uint64_t hash = HashKey(key);
     const ShardId id = cx.shards().ShardOfKey(key, hash);
-    tx.Lock(id, {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
+    tx.Lock(id, {cx.shards().LockOfKey(key, hash, cx.db_index()), mode});
     return id;
   };
   std::vector<ShardId> ids;

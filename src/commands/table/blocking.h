@@ -53,6 +53,7 @@ struct BlockingForm {
   bool (*try_here)(ShardContext& cx, Args args, BlockingCall* call, ReplySink& reply) = nullptr;
   bool (*try_across)(CoordinatorContext& cx, Transaction& tx, Args args, BlockingCall* call,
                      ReplySink& reply) = nullptr;
+  bool only_reads = false;  // a call that does not wait locks its keys for readers only
   // True: the call, which has tried in vain before, need not wait any more, since `key` is as it is
   // now. `serve` then replies what the call gets.
   bool (*is_ready)(const ShardContext& cx, Args args, const BlockingCall& call,

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "commands/table/args.h"
+#include "commands/table/command_table.h"
 #include "commands/table/key_parts.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
+#include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
 #include "facade/replies/reply_sink.h"
@@ -100,6 +102,12 @@ inline bool AsksForLongRange(Args args) {
   return !is_known || *stop - *start >= static_cast<int64_t>(kLargeMembers);
 }
 
+// The same of LPOP and its like, which may have a count behind the key.
+inline bool AsksToPopMany(Args args) {
+  const std::optional<int64_t> count = args.size() == 3 ? ParseInt64(args[2]) : std::nullopt;
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
+}
+
 // What CopyInSlices keeps between two hops.
 struct CopyLook {
   bool is_wrong_type = false;
@@ -139,6 +147,21 @@ bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, 
                   Copy* copy) {
   KeyParts<CopyLook> parts(cx, {&key, 1});
   return CopyInSlices(parts, key, type, reply, copy);
+}
+
+// Command::across of one that can work in slices on its only key: if it asks for many, or else,
+// which only tests call it for, in one step. Suspends.
+template <ShardHandler kRun, CoordinatorHandler kInSlices, bool (*kAsksForMany)(Args),
+          LockMode kMode = LockMode::kShared, size_t kKeyAt = 1>
+void RunOrInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (kAsksForMany(args)) return kInSlices(cx, args, reply);
+  const uint64_t hash = HashKey(args[kKeyAt]);
+  Transaction tx(cx);
+  tx.Lock(cx.shards().ShardOfKey(args[kKeyAt], hash),
+          {cx.shards().LockOfKey(args[kKeyAt], hash, cx.db_index()), kMode});
+  const bool is_run =
+      tx.Run([&](ShardTurn& turn) { kRun(turn.Begin(cx.db_index(), cx.now_ms()), args, reply); });
+  if (!is_run) return;  // refused
 }
 
 // The copied members as bulk strings; the header is there already. Suspends.
