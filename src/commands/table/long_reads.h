@@ -16,6 +16,7 @@
 
 #include "commands/table/args.h"
 #include "commands/table/key_parts.h"
+#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/keyspace/shard_context.h"
@@ -29,6 +30,8 @@ namespace dfly {
 inline constexpr size_t kLargeMembers = 8192;
 inline constexpr size_t kSliceMembers = 1024;
 inline constexpr size_t kSliceBytes = 256 * 1024;
+// Of a string that is read and not copied.
+inline constexpr size_t kSliceBytesRead = 1024 * 1024;
 
 // Copies of members. They lie in blocks, which never move, and so does the list of where each is:
 // it grows to millions without a pause.
@@ -100,6 +103,17 @@ inline bool AsksForLongRange(Args args) {
   return !is_known || *stop - *start >= static_cast<int64_t>(kLargeMembers);
 }
 
+// The same of those that take bytes of a string, or, with `per_byte` 8, bits.
+inline bool AsksForLongText(std::string_view start_text, std::string_view stop_text,
+                            int64_t per_byte = 1) {
+  const std::optional<int64_t> start = ParseInt64(start_text);
+  const std::optional<int64_t> stop = ParseInt64(stop_text);
+  if (!start || !stop) return false;
+  int64_t bytes;
+  if ((*start < 0) != (*stop < 0) || __builtin_sub_overflow(*stop, *start, &bytes)) return true;
+  return bytes / per_byte >= static_cast<int64_t>(Database::kLargeStringBytes);
+}
+
 // Copies of the value at a key what a reply needs, in a hop for each slice, with the key locked, so
 // that it stays: copy->CopySome(ShardContext&, const ShardContext::ReadHandle&) takes the next one;
 // false: it has all. Returns false if an error was replied, or it is refused. Suspends.
@@ -130,6 +144,15 @@ bool CopyInSlices(CoordinatorContext& cx, std::string_view key, ValueType type, 
                       return value && copy->CopySome(shard_cx, value);
                     });
   return true;
+}
+
+// A text that was made for the reply. It is not copied if it is large.
+inline void ReplyWithText(LargeText text, ReplySink& reply) {
+  if (!text.has_lent_block()) return reply.Bulk(text.view());
+  const size_t size = text.size();
+  char* const block = text.Release();
+  reply.LentBulk(block, size);
+  LentBlock::Return(block);
 }
 
 // The copied members as bulk strings; the header is there already. Suspends.

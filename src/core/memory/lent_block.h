@@ -7,6 +7,9 @@
 //
 // The key's value is the first user. A reply that is on its way to a client is one more (Lend), on
 // any thread. As long as there is one, the value changes in a copy.
+//
+// One of many megabytes has pages of its own (helio::MappedBlocks): it grows without a copy, bytes
+// that are 0 need not be written, and it goes back to the kernel in steps (BlockReaper).
 #pragma once
 
 #include <algorithm>
@@ -19,6 +22,8 @@
 #include <string_view>
 
 #include "core/memory/allocator.h"
+#include "core/memory/block_reaper.h"
+#include "helio/base/mapped_blocks.h"
 
 namespace dfly {
 
@@ -28,20 +33,23 @@ class LentBlock {
   // Smaller ones are copied into replies.
   static constexpr size_t kMin = 64 * 1024;
 
+  // From there on one has pages of its own.
+  static constexpr size_t kMappedMin = 16 << 20;
+
   // For `capacity` bytes; used by the caller. Thread: any, as for Alloc.
   static char* New(size_t capacity) {
-    char* const data = static_cast<char*>(Alloc(kHead + capacity + kTail)) + kHead;
-    new (HeadOf(data)) Head{.users = 1, .capacity = capacity};
+    const bool is_mapped = capacity >= kMappedMin;
+    size_t bytes = kHead + capacity + kTail;
+    char* const data =
+        (is_mapped ? helio::MappedBlocks::New(&bytes) : static_cast<char*>(Alloc(bytes))) + kHead;
+    new (HeadOf(data)) Head{.users = 1, .is_mapped = is_mapped, .capacity = capacity};
     CountUnwritten(UnwrittenOf(data));
     return data;
   }
   static size_t capacity(const char* data) { return HeadOf(data)->capacity; }
   // What it costs: pages that nobody has written to cost nothing.
-  static size_t Bytes(const char* data) {
-    constexpr size_t kPage = 4096;
-    const size_t used = kHead + capacity(data) + kTail;
-    return std::min(UsableSize(data - kHead), (used + kPage - 1) / kPage * kPage);
-  }
+  static size_t Bytes(const char* data) { return std::min(Allocated(data), PagesOf(data)); }
+  static bool is_mapped(const char* data) { return HeadOf(data)->is_mapped; }
 
   // The rest is for the owner of the value, but for Return.
 
@@ -74,7 +82,25 @@ class LentBlock {
   static void Return(char* data) {
     if (HeadOf(data)->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     CountUnwritten(-UnwrittenOf(data));
+    if (is_mapped(data)) return BlockReaper::Free(data - kHead, PagesOf(data));
     Free(data - kHead);
+  }
+  // Where it is with room for so many bytes, all that it has included. REQUIRES: mapped, not lent.
+  static char* Grow(char* data, size_t capacity) {
+    size_t bytes = kHead + capacity + kTail;
+    char* const block = helio::MappedBlocks::Grow(data - kHead, PagesOf(data), &bytes);
+    HeadOf(block + kHead)->capacity = capacity;
+    return block + kHead;
+  }
+  // The bytes in [from, to) become 0. REQUIRES: not lent.
+  static void Zero(char* data, size_t from, size_t to) {
+    constexpr size_t kWritten = 64 * 1024;  // costs less than to ask the kernel
+    if (!is_mapped(data) || to - from < kWritten) return void(memset(data + from, 0, to - from));
+    const size_t first = RoundUp(kHead + from) - kHead;
+    const size_t last = (kHead + to) / kPage * kPage - kHead;
+    memset(data + from, 0, first - from);
+    helio::MappedBlocks::GiveBack(data - kHead, kHead + first, kHead + last);
+    memset(data + last, 0, to - last);
   }
 
   // What the allocator has given for large strings and nobody counts, as nothing was written there.
@@ -84,21 +110,28 @@ class LentBlock {
     unwritten.fetch_add(change, std::memory_order_relaxed);
   }
 
-  // For BlockMover: where the allocator has it. REQUIRES: not lent.
+  // For BlockMover: where the allocator has it. REQUIRES: not lent, not mapped.
   static void* BlockOf(char* data) { return data - kHead; }
   static char* DataOf(void* block) { return static_cast<char*>(block) + kHead; }
 
  private:
   struct Head {
     std::atomic<uint32_t> users;
+    bool is_mapped;
     size_t capacity;
   };
   static constexpr size_t kHead = 32;  // Head, and "$4294967295\r\n"
   static constexpr size_t kTail = 2;
+  static constexpr size_t kPage = 4096;
   static_assert(sizeof(Head) + 13 <= kHead);
 
+  static size_t RoundUp(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+  static size_t PagesOf(const char* data) { return RoundUp(kHead + capacity(data) + kTail); }
+  static size_t Allocated(const char* data) {
+    return is_mapped(data) ? PagesOf(data) : UsableSize(data - kHead);
+  }
   static int64_t UnwrittenOf(const char* data) {
-    return static_cast<int64_t>(UsableSize(data - kHead) - Bytes(data));
+    return static_cast<int64_t>(Allocated(data) - Bytes(data));
   }
   inline static std::atomic<int64_t> unwritten{0};
 
