@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strings of some megabytes: what is read and made of them in slices, while others run in between,
-and blocks that grow and go without a pause. Every test also passes on redis-server, unless marked."""
+and blocks that grow and go without a pause. Every test also passes on redis-server, unless
+marked."""
 
 import random
 
@@ -149,6 +150,12 @@ def test_writes_are_made_in_slices(start_server):
             before = hops(c)
             c.call(*line)
             assert hops(c) - before >= len(LARGE) // (MB // 4)
+        elements = [b"element:%020d" % i for i in range(100_000)]
+        c.call("RPUSH", "l", *elements)
+        before = hops(c)
+        assert c.call("COPY", "l", "copy") == 1
+        assert hops(c) - before >= 20
+        assert c.call("LRANGE", "copy", 0, -1) == elements
 
 
 @only_dragonfly("a command is one step")

@@ -18,14 +18,53 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/memory/allocator.h"
-#include "core/memory/block_reaper.h"
-#include "helio/base/mapped_blocks.h"
 
 namespace dfly {
+
+// Gives blocks of helio::MappedBlocks back to the kernel in steps: 500 MB at once take a thread
+// 50 ms and more. Whoever was the last to use one calls Free.
+// Owner:    a ValueReaper, for the thread that it serves.
+// Suspends: never.
+class BlockReaper {
+ public:
+  BlockReaper() = default;
+  ~BlockReaper();
+  BlockReaper(const BlockReaper&) = delete;
+  BlockReaper& operator=(const BlockReaper&) = delete;
+
+  // By the reaper of the calling thread; at once if it has none. Thread: any.
+  static void Free(char* block, size_t bytes);
+
+  // Becomes that of the calling thread, until it is destroyed there.
+  void ServeThisThread() { of_thread_ = this; }
+  // Called when there is something to free again, which may be at any time.
+  void set_on_work(std::function<void()> on_work) { on_work_ = std::move(on_work); }
+
+  bool empty() const { return blocks_.empty(); }
+  size_t size() const { return blocks_.size(); }  // blocks
+  size_t bytes() const { return bytes_; }         // exact: what they still have
+  // Gives back so many pages of 4 KB.
+  void FreeSome(size_t pages);
+
+ private:
+  struct Block {
+    char* begin;
+    size_t bytes;
+    size_t left;  // from the front
+  };
+
+  static thread_local BlockReaper* of_thread_;
+  std::vector<Block> blocks_;
+  size_t bytes_ = 0;
+  std::function<void()> on_work_;
+};
 
 // All static: a block is known by its `data`, where its string begins.
 class LentBlock {
@@ -39,9 +78,8 @@ class LentBlock {
   // For `capacity` bytes; used by the caller. Thread: any, as for Alloc.
   static char* New(size_t capacity) {
     const bool is_mapped = capacity >= kMappedMin;
-    size_t bytes = kHead + capacity + kTail;
-    char* const data =
-        (is_mapped ? helio::MappedBlocks::New(&bytes) : static_cast<char*>(Alloc(bytes))) + kHead;
+    const size_t bytes = kHead + capacity + kTail;
+    char* const data = (is_mapped ? NewPages(bytes) : static_cast<char*>(Alloc(bytes))) + kHead;
     new (HeadOf(data)) Head{.users = 1, .is_mapped = is_mapped, .capacity = capacity};
     CountUnwritten(UnwrittenOf(data));
     return data;
@@ -86,22 +124,9 @@ class LentBlock {
     Free(data - kHead);
   }
   // Where it is with room for so many bytes, all that it has included. REQUIRES: mapped, not lent.
-  static char* Grow(char* data, size_t capacity) {
-    size_t bytes = kHead + capacity + kTail;
-    char* const block = helio::MappedBlocks::Grow(data - kHead, PagesOf(data), &bytes);
-    HeadOf(block + kHead)->capacity = capacity;
-    return block + kHead;
-  }
+  static char* Grow(char* data, size_t capacity);
   // The bytes in [from, to) become 0. REQUIRES: not lent.
-  static void Zero(char* data, size_t from, size_t to) {
-    constexpr size_t kWritten = 64 * 1024;  // costs less than to ask the kernel
-    if (!is_mapped(data) || to - from < kWritten) return void(memset(data + from, 0, to - from));
-    const size_t first = RoundUp(kHead + from) - kHead;
-    const size_t last = (kHead + to) / kPage * kPage - kHead;
-    memset(data + from, 0, first - from);
-    helio::MappedBlocks::GiveBack(data - kHead, kHead + first, kHead + last);
-    memset(data + last, 0, to - last);
-  }
+  static void Zero(char* data, size_t from, size_t to);
 
   // What the allocator has given for large strings and nobody counts, as nothing was written there.
   // Thread: any.
@@ -125,6 +150,7 @@ class LentBlock {
   static constexpr size_t kPage = 4096;
   static_assert(sizeof(Head) + 13 <= kHead);
 
+  static char* NewPages(size_t bytes);
   static size_t RoundUp(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
   static size_t PagesOf(const char* data) { return RoundUp(kHead + capacity(data) + kTail); }
   static size_t Allocated(const char* data) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/memory/block_reaper.h"
+#include "core/memory/lent_block.h"
 #include "core/table/compact_value.h"
 
 namespace dfly {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/memory/block_reaper.h"
+#include "core/memory/lent_block.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "core/memory/large_text.h"
-#include "core/memory/lent_block.h"
 #include "helio/base/mapped_blocks.h"
 
 namespace dfly {

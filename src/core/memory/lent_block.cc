@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/memory/block_reaper.h"
+#include "core/memory/lent_block.h"
 
 #include <algorithm>
 
@@ -33,6 +33,28 @@ void BlockReaper::FreeSome(size_t pages) {
   if (block.left != 0) return;
   helio::MappedBlocks::Free(block.begin, block.bytes);  // which costs little now
   blocks_.pop_back();
+}
+
+char* LentBlock::NewPages(size_t bytes) { return helio::MappedBlocks::New(&bytes); }
+
+char* LentBlock::Grow(char* data, size_t capacity) {
+  size_t bytes = kHead + capacity + kTail;
+  char* const block = helio::MappedBlocks::Grow(data - kHead, PagesOf(data), &bytes);
+  HeadOf(block + kHead)->capacity = capacity;
+  return block + kHead;
+}
+
+void LentBlock::Zero(char* data, size_t from, size_t to) {
+  constexpr size_t kWritten = 64 * 1024;  // costs less than to ask the kernel
+  if (!is_mapped(data) || to - from < kWritten) {
+    memset(data + from, 0, to - from);
+    return;
+  }
+  const size_t first = RoundUp(kHead + from) - kHead;
+  const size_t last = (kHead + to) / kPage * kPage - kHead;
+  memset(data + from, 0, first - from);
+  helio::MappedBlocks::GiveBack(data - kHead, kHead + first, kHead + last);
+  memset(data + last, 0, to - last);
 }
 
 }  // namespace dfly
