@@ -605,6 +605,11 @@ void RegisterListType() {
        .clone = [](const void* object, uint8_t) -> void* {
          return static_cast<const QuickList*>(object)->Clone();
        },
+       .clone_some = [](const void* object, uint8_t, void* copy, uint64_t* cursor) -> void* {
+         constexpr size_t kCopiedInStep = 128 * 1024;
+         return static_cast<const QuickList*>(object)->CopySome(static_cast<QuickList*>(copy),
+                                                                cursor, kCopiedInStep);
+       },
        .encoding_name = [](const void* object, uint8_t) -> std::string_view {
          return static_cast<const QuickList*>(object)->is_listpack() ? "listpack" : "quicklist";
        },

@@ -9,6 +9,7 @@
 
 #include "commands/table/command_table.h"
 #include "core/text/rdb_encoding.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -21,8 +22,9 @@ struct Payload {
   std::string_view bytes;  // what is in front of the version
   uint16_t version;
 };
-// None: the checksum is wrong. Any version is welcome (kRdbVersionDeadlines tells why).
-std::optional<Payload> UnsealPayload(std::string_view payload);
+// None: the checksum is wrong. Any version is welcome (kRdbVersionDeadlines tells why). With `work`
+// it suspends now and then.
+std::optional<Payload> UnsealPayload(std::string_view payload, helio::LongWork* work = nullptr);
 
 void RegisterDump(CommandTable* table);
 

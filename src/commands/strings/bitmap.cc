@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,9 @@
 
 #include "commands/table/command_table.h"
 #include "commands/table/key_parts.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
+#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
 #include "core/types/bit_ops.h"
 #include "engine/hops/coordinator.h"
@@ -148,46 +151,136 @@ std::optional<Bits> Resolve(const BitRange& range, size_t bytes) {
   return range.is_in_bits ? Bits{first, last} : Bits{first * 8, last * 8 + 7};
 }
 
-// BITCOUNT key [start end [BYTE|BIT]]
-void BitCount(ShardContext& cx, Args args, ReplySink& reply) {
-  BitRange range;
-  if (args.size() == 3 || args.size() > 5) return reply.Error(kErrSyntax);
-  // Both numbers come before the unit, unlike in BITPOS.
-  for (size_t i = 2; i < std::min<size_t>(args.size(), 4); ++i) {
-    if (!ParseInt64(args[i])) return reply.Error(kErrNotInteger);
-  }
-  if (!ParseRange(args, 2, &range, reply)) return;
-  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (range.has_end && range.start < 0 && range.end < 0 && range.start > range.end) {
-    return reply.Integer(0);
-  }
-  char scratch[CompactValue::kScratchSize];
-  const std::string_view bytes = ViewOf(value, scratch);
-  const std::optional<Bits> bits = Resolve(range, bytes.size());
-  reply.Integer(bits ? static_cast<int64_t>(CountBits(bytes, bits->first, bits->last)) : 0);
+// Command::asks_for_many of what reads the range that begins at argument `kAt`.
+template <size_t kAt>
+bool ReadsLongRange(Args args) {
+  if (args.size() <= kAt + 1) return true;
+  const bool is_in_bits = args.size() > kAt + 2 && IsOption(args[kAt + 2], "BIT");
+  return AsksForLongText(args[kAt], args[kAt + 1], is_in_bits ? 8 : 1);
 }
 
-// BITPOS key bit [start [end [BYTE|BIT]]]
-void BitPos(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<int64_t> bit = ParseInt64(args[2]);
-  if (!bit) return reply.Error(kErrNotInteger);
-  if (*bit != 0 && *bit != 1) return reply.Error("ERR The bit argument must be 1 or 0.");
+// A walk over the bits of a range: for CopyInSlices, or in one step. `Walk` says with each part
+// whether it goes on.
+template <typename Walk>
+class BitScan : public Walk {
+ public:
+  BitScan(const BitRange& range, const Walk& walk) : Walk(walk), range_(range) {}
+
+  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+    char scratch[CompactValue::kScratchSize];
+    const std::string_view bytes = value->View(scratch);
+    if (!left_) {
+      this->has_value = true;
+      left_ = this->bits = Resolve(range_, bytes.size());
+      if (!left_) return false;
+    }
+    const Bits part = {left_->first, std::min(left_->last, left_->first + kSliceBytesRead * 8 - 1)};
+    left_->first = part.last + 1;
+    return Walk::Visit(bytes, part) && part.last < left_->last;
+  }
+  void ScanAll(ShardContext& cx, const ShardContext::ReadHandle& value) {
+    while (CopySome(cx, value)) {
+    }
+  }
+
+ private:
+  const BitRange range_;
+  std::optional<Bits> left_;
+};
+
+struct BitWalk {
+  bool has_value = false;
+  std::optional<Bits> bits = {};  // the range, if it has some
+};
+
+// --- BITCOUNT ---
+
+struct CountWalk : BitWalk {
+  bool Visit(std::string_view bytes, const Bits& part) {
+    count += CountBits(bytes, part.first, part.last);
+    return true;
+  }
+  uint64_t count = 0;
+};
+
+// BITCOUNT key [start end [BYTE|BIT]]. None: the error was replied.
+std::optional<BitScan<CountWalk>> ParseBitCount(Args args, ReplySink& reply) {
   BitRange range;
-  if (args.size() > 6) return reply.Error(kErrSyntax);
-  if (!ParseRange(args, 3, &range, reply)) return;
+  if (args.size() == 3 || args.size() > 5) return Refuse(reply, kErrSyntax);
+  // Both numbers come before the unit, unlike in BITPOS.
+  for (size_t i = 2; i < std::min<size_t>(args.size(), 4); ++i) {
+    if (!ParseInt64(args[i])) return Refuse(reply, kErrNotInteger);
+  }
+  if (!ParseRange(args, 2, &range, reply)) return std::nullopt;
+  if (range.has_end && range.start < 0 && range.end < 0 && range.start > range.end) {
+    range = {.start = 1, .end = 0};  // nothing, also of a string that is shorter than that
+  }
+  return BitScan<CountWalk>(range, {});
+}
+
+void BitCount(ShardContext& cx, Args args, ReplySink& reply) {
+  std::optional<BitScan<CountWalk>> scan = ParseBitCount(args, reply);
+  if (!scan) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!value) return reply.Integer(*bit == 1 ? -1 : 0);  // as if there were zeros without end
-  char scratch[CompactValue::kScratchSize];
-  const std::string_view bytes = value->View(scratch);
-  const std::optional<Bits> bits = Resolve(range, bytes.size());
-  if (!bits) return reply.Integer(-1);
-  const std::optional<uint64_t> at = FindBit(bytes, *bit == 1, bits->first, bits->last);
-  if (at) return reply.Integer(static_cast<int64_t>(*at));
-  // Without an end the zeros behind the string count as well.
-  const bool is_behind = *bit == 0 && !range.has_end;
-  reply.Integer(is_behind ? static_cast<int64_t>(bits->last + 1) : -1);
+  if (value) scan->ScanAll(cx, value);
+  reply.Integer(static_cast<int64_t>(scan->count));
+}
+
+// Suspends.
+void BitCountInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  std::optional<BitScan<CountWalk>> scan = ParseBitCount(args, reply);
+  if (!scan || !CopyInSlices(cx, args.key(), ValueType::kString, reply, &*scan)) return;
+  reply.Integer(static_cast<int64_t>(scan->count));
+}
+
+// --- BITPOS ---
+
+struct FindWalk : BitWalk {
+  bool Visit(std::string_view bytes, const Bits& part) {
+    at = FindBit(bytes, bit, part.first, part.last);
+    return !at;
+  }
+  void Reply(ReplySink& reply) const {
+    if (!has_value) return reply.Integer(bit ? -1 : 0);  // as if there were zeros without end
+    if (at) return reply.Integer(static_cast<int64_t>(*at));
+    // Without an end the zeros behind the string count as well.
+    const bool is_behind = bits && !bit && !has_end;
+    reply.Integer(is_behind ? static_cast<int64_t>(bits->last + 1) : -1);
+  }
+  bool bit = false;
+  bool has_end = false;
+  std::optional<uint64_t> at = {};
+};
+
+// BITPOS key bit [start [end [BYTE|BIT]]]. None: the error was replied.
+std::optional<BitScan<FindWalk>> ParseBitPos(Args args, ReplySink& reply) {
+  const std::optional<int64_t> bit = ParseInt64(args[2]);
+  if (!bit) return Refuse(reply, kErrNotInteger);
+  if (*bit != 0 && *bit != 1) return Refuse(reply, "ERR The bit argument must be 1 or 0.");
+  BitRange range;
+  if (args.size() > 6) return Refuse(reply, kErrSyntax);
+  if (!ParseRange(args, 3, &range, reply)) return std::nullopt;
+  FindWalk walk;
+  walk.bit = *bit == 1;
+  walk.has_end = range.has_end;
+  return BitScan<FindWalk>(range, walk);
+}
+
+void BitPos(ShardContext& cx, Args args, ReplySink& reply) {
+  std::optional<BitScan<FindWalk>> scan = ParseBitPos(args, reply);
+  if (!scan) return;
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (value) scan->ScanAll(cx, value);
+  scan->Reply(reply);
+}
+
+// Suspends.
+void BitPosInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  std::optional<BitScan<FindWalk>> scan = ParseBitPos(args, reply);
+  if (!scan || !CopyInSlices(cx, args.key(), ValueType::kString, reply, &*scan)) return;
+  scan->Reply(reply);
 }
 
 // --- BITOP ---
@@ -213,31 +306,27 @@ std::optional<BitOperation> ParseOperation(Args args, ReplySink& reply) {
   return Refuse(reply, kErrSyntax);
 }
 
-// Adds key `index` of all. False: it is no string.
-bool AddKey(ShardContext& cx, std::string_view key, size_t index, BitOperation operation,
-            BitCombiner* combiner) {
-  const auto value = cx.FindReadOnly(key, ValueType::kString);
-  if (value.is_wrong_type()) return false;
-  char scratch[CompactValue::kScratchSize];
+// Adds what key `index` of all has.
+void AddTo(BitCombiner* combiner, BitOperation operation, size_t index, std::string_view bytes) {
   if (index == 0 && SetsFirstApart(operation)) {
-    combiner->AddFirst(ViewOf(value, scratch));
+    combiner->AddFirst(bytes);
   } else {
-    combiner->Add(ViewOf(value, scratch));
+    combiner->Add(bytes);
   }
-  return true;
 }
 
-// The key becomes that string, whatever it was; nothing for the empty one. Redis 7.0 knows the
-// first four operations; the effect of the others is what they have made.
+// The key becomes that string, whatever it was; nothing for the empty one. It may be in a block,
+// which goes along. Redis 7.0 knows the first four operations; the effect of the others is what
+// they have made.
 void StoreBits(ShardContext& cx, BitOperation operation, std::string_view key,
-               std::string_view text) {
+               std::string_view text, std::optional<LargeText> block = {}) {
   const bool is_told = operation > BitOperation::kNot && cx.wants_effects();
   if (text.empty()) {
     if (cx.Delete(key) && is_told) cx.Tell("DEL", key);
     return;
   }
   ShardContext::Detached made;
-  made.value.SetRaw(text);
+  block ? made.value.SetBlock(*std::move(block)) : made.value.SetRaw(text);
   cx.access_clock().Start(made.value, cx.noted_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), KeyEvent::kSet);
@@ -251,43 +340,91 @@ void BitOp(ShardContext& cx, Args args, ReplySink& reply) {
   BitCombiner combiner(*operation);
   const auto keys = args.from(3);
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (!AddKey(cx, keys[i], i, *operation, &combiner)) return reply.Error(kErrWrongType);
+    const auto value = cx.FindReadOnly(keys[i], ValueType::kString);
+    if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+    char scratch[CompactValue::kScratchSize];
+    AddTo(&combiner, *operation, i, ViewOf(value, scratch));
   }
   const std::string result = combiner.Finish();
   StoreBits(cx, *operation, args[2], result);
   reply.Integer(static_cast<int64_t>(result.size()));
 }
 
-// Each shard combines what it has; the results are combined the same way. Suspends.
+// Each shard combines what it has, slice by slice; the results are combined the same way. Suspends.
 void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<BitOperation> operation = ParseOperation(args, reply);
   if (!operation) return;
   const auto keys = args.from(3);
   struct Part {
-    std::optional<BitCombiner> combiner;
+    std::optional<BitCombiner> combiner;  // of a slice
+    size_t size = 0;                      // of its longest string
     bool is_wrong_type = false;
   };
-  KeyParts<Part> parts(cx, keys);
+  using Parts = KeyParts<Part>;
+  Parts parts(cx, keys);
   parts.SetTarget(args[2]);
-  const bool may_go_on = parts.Hop([&](ShardContext& shard_cx, KeyParts<Part>::Item& item) {
+  size_t begin = 0;  // of the slice
+  const auto add = [&](Part& part, size_t index, const ShardContext::ReadHandle& value) {
+    char scratch[CompactValue::kScratchSize];
+    const std::string_view text = ViewOf(value, scratch);
+    part.size = std::max(part.size, text.size());
+    AddTo(&*part.combiner, *operation, index,
+          text.substr(std::min(begin, text.size()), kSliceBytes));
+  };
+  const bool may_go_on = parts.Hop([&](ShardContext& shard_cx, Parts::Item& item) {
     item.part.combiner.emplace(*operation);
     for (size_t i : item.indexes) {
-      if (AddKey(shard_cx, keys[i], i, *operation, &*item.part.combiner)) continue;
-      item.part.is_wrong_type = true;
-      return;
+      const auto value = shard_cx.FindReadOnly(keys[i], ValueType::kString);
+      item.part.is_wrong_type |= value.is_wrong_type();
+      if (item.part.is_wrong_type) return;
+      add(item.part, i, value);
     }
   });
   if (!may_go_on) return;
   auto& items = parts.items();
-  BitCombiner& combined = *items[0].part.combiner;
+  size_t size = 0;
   for (const auto& item : items) {
     if (item.part.is_wrong_type) return reply.Error(kErrWrongType);
-    if (&item != &items[0]) combined.Merge(*item.part.combiner);
+    size = std::max(size, item.part.size);
   }
-  const std::string result = combined.Finish();
-  parts.HopToTarget(
-      [&](ShardContext& shard_cx) { StoreBits(shard_cx, *operation, args[2], result); });
-  reply.Integer(static_cast<int64_t>(result.size()));
+  const auto combined = [&items] {
+    BitCombiner& combiner = *items[0].part.combiner;
+    for (const auto& item : items) {
+      if (&item != &items[0]) combiner.Merge(*item.part.combiner);
+    }
+    return combiner.Finish();
+  };
+  if (size <= kSliceBytes) {
+    const std::string result = combined();
+    parts.HopToTarget(
+        [&](ShardContext& shard_cx) { StoreBits(shard_cx, *operation, args[2], result); });
+    return reply.Integer(static_cast<int64_t>(size));
+  }
+  LargeText result(size);
+  helio::LongWork work(1);
+  while (true) {
+    const std::string slice = combined();
+    memcpy(result.end(), slice.data(), slice.size());
+    result.Filled(slice.size());
+    begin += slice.size();
+    if (begin == size) break;
+    work.Step();
+    for (auto& item : items) item.part.combiner.emplace(*operation);
+    parts.HopOn([&](const Parts::Item& item) { return item.part.size > begin; },
+                [&](ShardContext& shard_cx, Parts::Item& item) {
+                  for (size_t i : item.indexes) add(item.part, i, shard_cx.Peek(keys[i]));
+                },
+                Parts::More::kYes);
+    for (auto& item : items) {
+      if (item.part.size > begin) continue;
+      for (size_t i : item.indexes) AddTo(&*item.part.combiner, *operation, i, {});
+    }
+  }
+  parts.HopToTarget([&](ShardContext& shard_cx) {
+    const std::string_view text = result.view();
+    StoreBits(shard_cx, *operation, args[2], text, std::move(result));
+  });
+  reply.Integer(static_cast<int64_t>(size));
 }
 
 // --- BITFIELD ---
@@ -452,6 +589,9 @@ void RegisterBitmapCommands(CommandTable* table) {
               .docs = {"Returns one bit of a string.", "2.2.0", "bitmap", "O(1)"}});
   table->Add({.name = "bitcount",
               .run = BitCount,
+              .across = BitCountInSlices,
+              .slices = true,
+              .asks_for_many = ReadsLongRange<2>,
               .arity = -2,
               .flags = kReadonly,
               .categories = kAclBitmap,
@@ -460,6 +600,9 @@ void RegisterBitmapCommands(CommandTable* table) {
                        "bitmap", "O(N) where N is the number of bytes looked at."}});
   table->Add({.name = "bitpos",
               .run = BitPos,
+              .across = BitPosInSlices,
+              .slices = true,
+              .asks_for_many = ReadsLongRange<3>,
               .arity = -3,
               .flags = kReadonly,
               .categories = kAclBitmap,
@@ -469,6 +612,7 @@ void RegisterBitmapCommands(CommandTable* table) {
   table->Add({.name = "bitop",
               .run = BitOp,
               .across = BitOpAcross,
+              .slices = true,
               .arity = -4,
               .flags = kWrite | kDenyOom,
               .categories = kAclBitmap,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/testing/test_harness.h"
@@ -191,7 +193,108 @@ TEST_P(BitmapTest, FieldsAreChecked) {
   EXPECT_EQ(Run("exists k"), ":0");
 }
 
+// In slices and in one step, as the last letter of the first key decides (DispatchForTest).
+class LongBitmapTest : public BitmapTest {
+ protected:
+  static constexpr size_t kBytes = (5 << 19) + 3;  // several slices of whatever size
+
+  std::string Random(size_t bytes) {
+    std::string text(bytes, '\0');
+    for (char& c : text) c = static_cast<char>(random_.Uniform(256));
+    return text;
+  }
+  void Store(const std::string& key, const std::string& text) {
+    ASSERT_EQ(RunWords({"set", key, text}), "+OK");
+  }
+  helio::Random random_{7};
+};
+
+TEST_P(LongBitmapTest, OperationsInSlicesMakeTheSame) {
+  const std::string a = Random(kBytes), b = Random(kBytes / 2), c = Random(kBytes / 5);
+  for (const auto& [key, text] : {std::pair("{t}a", a), {"{t}b", b}, {"{t}c", c}}) {
+    Store(key, text);
+    Store(key + 3, text);  // in whatever shard
+  }
+  for (const char* operation : {"and", "or", "xor", "diff", "diff1", "andor", "one"}) {
+    for (const std::vector<std::string>& keys :
+         {std::vector<std::string>{"a", "b", "c"}, {"c", "none", "b"}, {"b", "c", "b", "a"}}) {
+      for (const std::string& tag : {std::string("{t}"), std::string()}) {
+        std::vector<std::string> words = {"bitop", operation, "{t}2"};
+        for (const std::string& key : keys) words.push_back(tag + key);
+        const std::string reply = RunWords(words);
+        words[2] = "{t}1";
+        EXPECT_EQ(RunWords(words), reply);
+        const std::string brief = Value("{t}2");
+        EXPECT_EQ(reply, ":" + std::to_string(brief.size()));
+        EXPECT_TRUE(Value("{t}1") == brief) << operation;
+        for (size_t i = 0; i < brief.size(); i += 997) {
+          int ones = 0, first = 0;
+          bool all = true;
+          for (size_t k = 0; k < keys.size(); ++k) {
+            const std::string& text = keys[k] == "a" ? a : keys[k] == "b" ? b : c;
+            const int bit = keys[k] != "none" && i < text.size() ? text[i] & 1 : 0;
+            if (k == 0) first = bit;
+            ones += bit;
+            all &= bit == 1;
+          }
+          const bool others = ones > first;
+          const std::string_view op = operation;
+          const bool expected = op == "and"     ? all
+                                : op == "or"    ? ones > 0
+                                : op == "xor"   ? ones % 2 == 1
+                                : op == "diff"  ? first == 1 && !others
+                                : op == "diff1" ? first == 0 && others
+                                : op == "andor" ? first == 1 && others
+                                                : ones == 1;
+          ASSERT_EQ(brief[i] & 1, expected ? 1 : 0) << operation << " at " << i;
+        }
+      }
+    }
+  }
+  for (const char* target : {"{t}1", "{t}2"}) {
+    EXPECT_EQ(RunWords({"bitop", "not", target, "{t}a"}), ":" + std::to_string(kBytes));
+    std::string inverse = a;
+    for (char& byte : inverse) byte = static_cast<char>(~byte);
+    EXPECT_TRUE(Value(target) == inverse);
+    EXPECT_EQ(Run("object encoding " + std::string(target)), "\"raw\"");
+  }
+}
+
+TEST_P(LongBitmapTest, CountsInSlicesAreTheSame) {
+  const std::string text = Random(kBytes);
+  Store("k1", text);
+  Store("k2", text);
+  for (const char* range : {"", " 0 -1", " 5 -5", " 100 3000000", " 1048576 1048577", " -1 -2",
+                            " 3 20000000 BIT", " -2000000 -9 BIT", " 8388607 8388608 BIT"}) {
+    EXPECT_EQ(Run("bitcount k1" + std::string(range)), Run("bitcount k2" + std::string(range)));
+  }
+  size_t ones = 0;
+  for (char c : text) ones += static_cast<size_t>(__builtin_popcount(static_cast<uint8_t>(c)));
+  EXPECT_EQ(Run("bitcount k1"), ":" + std::to_string(ones));
+}
+
+TEST_P(LongBitmapTest, BitsAreFoundInWhateverSlice) {
+  for (size_t at : {size_t{0}, size_t{1} << 20, (size_t{1} << 21) - 1, kBytes - 1}) {
+    for (const bool bit : {false, true}) {
+      std::string text(kBytes, bit ? '\0' : '\xff');
+      text[at] = bit ? '\x01' : '\xfe';
+      const std::string found = ":" + std::to_string(at * 8 + 7);
+      for (const std::string& key : {std::string("k1"), std::string("k2")}) {
+        Store(key, text);
+        const std::string find = "bitpos " + key + (bit ? " 1" : " 0");
+        EXPECT_EQ(Run(find), found);
+        EXPECT_EQ(Run(find + " 0 -1"), found);
+        EXPECT_EQ(Run(find + " -1"), at == kBytes - 1 ? found
+                                     : bit            ? ":-1"
+                                                      : ":" + std::to_string(kBytes * 8));
+        EXPECT_EQ(Run(find + " 0 " + std::to_string(at * 8 + 6) + " BIT"), ":-1");
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, BitmapTest, testing::Values(1, 4));
+INSTANTIATE_TEST_SUITE_P(Shards, LongBitmapTest, testing::Values(1, 4));
 
 // Strings of at most 2000 bytes.
 class SmallBitmapTest : public CommandsTest {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,9 @@
 #include "commands/strings/string_options.h"
 #include "commands/strings/throttle.h"
 #include "commands/table/command_table.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
+#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
@@ -255,6 +258,42 @@ void GetRange(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Bulk(Range(value ? value->View(scratch) : std::string_view(), *start, *end));
 }
 
+// Command::asks_for_many.
+bool AsksForLongPart(Args args) { return AsksForLongText(args[2], args[3]); }
+
+// A part of a string: for CopyInSlices.
+class PartCopy {
+ public:
+  PartCopy(int64_t start, int64_t end) : start_(start), end_(end) {}
+
+  bool CopySome(ShardContext&, const ShardContext::ReadHandle& value) {
+    char scratch[CompactValue::kScratchSize];
+    const std::string_view part = Range(value->View(scratch), start_, end_);
+    if (part.empty()) return false;
+    if (!copy_) copy_.emplace(part.size());
+    const size_t bytes = std::min(copy_->room(), kSliceBytes);
+    memcpy(copy_->end(), part.data() + copy_->size(), bytes);
+    copy_->Filled(bytes);
+    return copy_->room() != 0;
+  }
+  // Once.
+  void Reply(ReplySink& reply) { copy_ ? ReplyWithText(*std::move(copy_), reply) : reply.Bulk({}); }
+
+ private:
+  const int64_t start_;
+  const int64_t end_;
+  std::optional<LargeText> copy_;
+};
+
+// Suspends.
+void GetRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> start = ParseInt64(args[2]);
+  const std::optional<int64_t> end = ParseInt64(args[3]);
+  if (!start || !end) return reply.Error(kErrNotInteger);
+  PartCopy copy(*start, *end);
+  if (CopyInSlices(cx, args.key(), ValueType::kString, reply, &copy)) copy.Reply(reply);
+}
+
 // --- Counters ---
 
 // One look-up, and no allocation for a key that exists.
@@ -431,6 +470,9 @@ void RegisterStringCommands(CommandTable* table) {
            "2.2.0", "string", "O(M) where M is the number of bytes written, padding included."}});
   table->Add({.name = "getrange",
               .run = GetRange,
+              .across = GetRangeInSlices,
+              .slices = true,
+              .asks_for_many = AsksForLongPart,
               .arity = 4,
               .flags = kReadonly,
               .categories = kAclString,
@@ -439,6 +481,9 @@ void RegisterStringCommands(CommandTable* table) {
                        "O(N) where N is the number of bytes returned."}});
   table->Add({.name = "substr",
               .run = GetRange,
+              .across = GetRangeInSlices,
+              .slices = true,
+              .asks_for_many = AsksForLongPart,
               .arity = 4,
               .flags = kReadonly,
               .categories = kAclString,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/testing/test_harness.h"
@@ -227,6 +230,37 @@ TEST_P(ShortStringsTest, TheLimitOfStringsIsAnOption) {
   EXPECT_EQ(Run("strlen k"), ":16");
   EXPECT_EQ(Run("lcs k k"),
             "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+}
+
+// By the last letter of the key (DispatchForTest).
+TEST_P(StringCommandsTest, PartsOfLargeStringsAreTheSameInSlices) {
+  std::string text(3 << 20, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 + (i >> 11));
+  RunWords({"set", "k1", text});
+  RunWords({"set", "k2", text});
+  RunWords({"set", "small", "0123456789"});  // an odd letter, too
+  const auto size = static_cast<int64_t>(text.size());
+  for (const auto& [start, end] : std::vector<std::pair<int64_t, int64_t>>{{0, -1},
+                                                                           {1, -2},
+                                                                           {5, 70'000},
+                                                                           {100'000, 2'000'000},
+                                                                           {-300'000, size},
+                                                                           {-1, -2},
+                                                                           {size, size},
+                                                                           {-size - 5, 0}}) {
+    const std::string range = " " + std::to_string(start) + " " + std::to_string(end);
+    const std::string words[] = {"getrange", "k1", std::to_string(start), std::to_string(end)};
+    const std::string found = Call({words, words + 4}).text;
+    EXPECT_TRUE(found == Call({"getrange", "k2", words[2], words[3]}).text) << range;
+    const int64_t from = std::max<int64_t>(start < 0 ? start + size : start, 0);
+    const int64_t to = std::min(end < 0 ? end + size : end, size - 1);
+    EXPECT_TRUE(found == (from > to ? "" : text.substr(from, to - from + 1))) << range;
+  }
+  EXPECT_EQ(Run("getrange small 2 4"), "\"234\"");
+  EXPECT_EQ(Run("getrange none1 2 4"), "\"\"");
+  EXPECT_EQ(Run("getrange k1 x 4"), kNotInteger);
+  MakeHash("h1");
+  EXPECT_EQ(Run("getrange h1 0 4"), kWrongType);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ShortStringsTest, testing::Values(1, 4));

@@ -241,6 +241,8 @@ struct Command {
   bool slices = false;
   // With `slices`: whether it may need much of such a value. Null: it needs all.
   bool (*asks_for_many)(Args args) = nullptr;
+  // With `slices`: whether what it is given is much, which alone decides then (RESTORE). Or null.
+  bool (*brings_much)(Args args) = nullptr;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
   // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.

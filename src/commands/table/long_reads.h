@@ -17,6 +17,7 @@
 #include "commands/table/args.h"
 #include "commands/table/command_table.h"
 #include "commands/table/key_parts.h"
+#include "core/memory/large_text.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -31,6 +32,8 @@ namespace dfly {
 inline constexpr size_t kLargeMembers = 8192;
 inline constexpr size_t kSliceMembers = 1024;
 inline constexpr size_t kSliceBytes = 256 * 1024;
+// Of a string that is read and not copied.
+inline constexpr size_t kSliceBytesRead = 1024 * 1024;
 
 // Copies of members. They lie in blocks, which never move, and so does the list of where each is:
 // it grows to millions without a pause.
@@ -102,6 +105,17 @@ inline bool AsksForLongRange(Args args) {
   return !is_known || *stop - *start >= static_cast<int64_t>(kLargeMembers);
 }
 
+// The same of those that take bytes of a string, or, with `per_byte` 8, bits.
+inline bool AsksForLongText(std::string_view start_text, std::string_view stop_text,
+                            int64_t per_byte = 1) {
+  const std::optional<int64_t> start = ParseInt64(start_text);
+  const std::optional<int64_t> stop = ParseInt64(stop_text);
+  if (!start || !stop) return false;
+  int64_t bytes;
+  if ((*start < 0) != (*stop < 0) || __builtin_sub_overflow(*stop, *start, &bytes)) return true;
+  return bytes / per_byte >= static_cast<int64_t>(Database::kLargeStringBytes);
+}
+
 // The same of LPOP and its like, which may have a count behind the key.
 inline bool AsksToPopMany(Args args) {
   const std::optional<int64_t> count = args.size() == 3 ? ParseInt64(args[2]) : std::nullopt;
@@ -162,6 +176,15 @@ void RunOrInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const bool is_run =
       tx.Run([&](ShardTurn& turn) { kRun(turn.Begin(cx.db_index(), cx.now_ms()), args, reply); });
   if (!is_run) return;  // refused
+}
+
+// A text that was made for the reply. It is not copied if it is large.
+inline void ReplyWithText(LargeText text, ReplySink& reply) {
+  if (!text.has_lent_block()) return reply.Bulk(text.view());
+  const size_t size = text.size();
+  char* const block = text.Release();
+  reply.LentBulk(block, size);
+  LentBlock::Return(block);
 }
 
 // The copied members as bulk strings; the header is there already. Suspends.

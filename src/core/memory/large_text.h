@@ -57,8 +57,16 @@ class LargeText {
     LentBlock::CountUnwritten(-static_cast<int64_t>(bytes));
     size_ += bytes;
   }
-  // Moves to a larger block.
+  // Becomes a larger block. REQUIRES: capacity >= this->capacity().
   void Grow(size_t capacity) {
+    if (has_lent_block() && LentBlock::is_mapped(block_.get())) {
+      LentBlock::CountUnwritten(static_cast<int64_t>(capacity - capacity_));
+      char* const grown = LentBlock::Grow(block_.get(), capacity);
+      static_cast<void>(block_.release());
+      block_.reset(grown);
+      capacity_ = capacity;
+      return;
+    }
     LargeText grown(capacity);
     memcpy(grown.block_.get(), block_.get(), size_);
     grown.Filled(size_);

@@ -14,6 +14,8 @@ namespace {
 
 // An append asks for as much slack as there is content, up to this.
 constexpr size_t kSlackMax = 1 << 20;
+// Of a string, by CloneSome.
+constexpr size_t kCopiedAtOnce = 256 * 1024;
 
 std::array<ObjectType, kValueTypes> object_types{};  // written before the shards start
 
@@ -165,8 +167,15 @@ char* CompactValue::Extend(size_t size) {
   DCHECK_LE(size, UINT32_MAX);
   if (is_heap_string()) {
     if (size > Capacity()) {
+      const size_t capacity = size + std::min(size, kSlackMax);
+      if (has_lent_block() && LentBlock::is_mapped(heap()) && !LentBlock::IsLent(heap())) {
+        SetWord(0, LentBlock::Grow(heap(), capacity));
+        SetWord(8, static_cast<uint32_t>(size));
+        set_tag(kHeapTag | kRawMark);
+        return heap();
+      }
       CompactValue made;
-      made.SetNewHeap(size, size + std::min(size, kSlackMax));
+      made.SetNewHeap(size, capacity);
       std::memcpy(made.heap(), heap(), std::min<size_t>(heap_size(), size));
       TakeHeapOf(&made);
     }
@@ -191,6 +200,11 @@ char* CompactValue::Extend(size_t size) {
   return heap();
 }
 
+void CompactValue::Zero(char* bytes, size_t from, size_t to) {
+  has_lent_block() ? LentBlock::Zero(bytes, from, to)
+                   : static_cast<void>(std::memset(bytes + from, 0, to - from));
+}
+
 void CompactValue::Append(std::string_view text) {
   size_t old_size = StringSize();
   char* bytes = Extend(old_size + text.size());
@@ -207,7 +221,7 @@ void CompactValue::Prepend(std::string_view text) {
 void CompactValue::SetRange(size_t offset, std::string_view text) {
   size_t old_size = StringSize();
   char* bytes = Extend(std::max(old_size, offset + text.size()));
-  if (offset > old_size) std::memset(bytes + old_size, 0, offset - old_size);
+  if (offset > old_size) Zero(bytes, old_size, offset);
   if (!text.empty()) std::memcpy(bytes + offset, text.data(), text.size());
 }
 
@@ -215,7 +229,7 @@ std::span<char> CompactValue::Widen(size_t size) {
   const size_t old_size = StringSize();
   const size_t new_size = std::max(old_size, size);
   char* const bytes = Extend(new_size);
-  std::memset(bytes + old_size, 0, new_size - old_size);
+  Zero(bytes, old_size, new_size);
   return {bytes, new_size};
 }
 
@@ -274,6 +288,21 @@ CompactValue CompactValue::Clone() const {
 
 void CompactValue::CloneSome(CompactValue* copy, uint64_t* cursor) const {
   const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
+  if (is_heap_string() && heap_size() > kCopiedAtOnce) {
+    if (*cursor == 0) {
+      CompactValue made;
+      made.SetNewHeap(heap_size(), heap_size());
+      copy->TakeHeapOf(&made);
+    }
+    const size_t bytes = std::min<size_t>(heap_size() - *cursor, kCopiedAtOnce);
+    std::memcpy(copy->heap() + *cursor, heap() + *cursor, bytes);
+    *cursor += bytes;
+    if (*cursor < heap_size()) return;
+    copy->set_tag(tag());
+    copy->set_access_clock(access_clock());
+    *cursor = 0;
+    return;
+  }
   if (functions == nullptr || functions->clone_some == nullptr) {
     *copy = Clone();
     *cursor = 0;
@@ -288,7 +317,8 @@ void CompactValue::CloneSome(CompactValue* copy, uint64_t* cursor) const {
 
 void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
   if (has_lent_block()) {
-    if (LentBlock::IsLent(heap())) return mover.CountVisit();
+    // Of pages of its own nobody else has a part.
+    if (LentBlock::IsLent(heap()) || LentBlock::is_mapped(heap())) return mover.CountVisit();
     SetWord(0, LentBlock::DataOf(mover.Move(LentBlock::BlockOf(heap()))));
   } else if (is_heap_string()) {
     SetWord(0, mover.Move(heap()));

@@ -239,6 +239,8 @@ class CompactValue {
   // Makes room for a raw string of `size` bytes and returns where its bytes are; the present ones
   // are kept, what follows them is not set.
   char* Extend(size_t size);
+  // Those of Extend in [from, to) become 0.
+  void Zero(char* bytes, size_t from, size_t to);
 
   alignas(8) char bytes_[16];
 };

@@ -262,6 +262,87 @@ TEST(CompactValueTest, ALargeStringHasALentBlockAndCostsItsPages) {
   EXPECT_EQ(copy.ToString(), value.ToString());
 }
 
+// Against a std::string: with pages of its own it grows in place, and zeros are not written.
+TEST(CompactValueTest, AStringOfManyMegabytesChangesLikeASmallOne) {
+  constexpr size_t kLarge = LentBlock::kMappedMin;
+  CompactValue value("small");
+  std::string model = "small";
+  const auto expect_same = [&] {
+    ASSERT_EQ(value.StringSize(), model.size());
+    EXPECT_TRUE(value.View(nullptr) == model);
+  };
+  value.SetRange(kLarge + 5, "far");
+  model.resize(kLarge + 5);
+  model += "far";
+  expect_same();
+  ASSERT_TRUE(LentBlock::is_mapped(value.lent_block()));
+  value.Append("more");
+  model += "more";
+  const char* const block = value.lent_block();
+  value.Widen(kLarge + 300'000);
+  model.resize(kLarge + 300'000);
+  expect_same();
+  EXPECT_EQ(value.lent_block(), block) << "there is room";
+  // What it loses and gets again is 0.
+  model.assign(kLarge + 1'300'000, 'x');
+  value.SetText(model);
+  model.resize(kLarge + 1);
+  value.SetText(model);
+  expect_same();
+  value.SetRange(kLarge + 1'200'000, "y");
+  model.resize(kLarge + 1'200'000);
+  model += 'y';
+  expect_same();
+  for (int i = 0; i < 5; ++i) {
+    const std::string more(700'000, static_cast<char>('a' + i));
+    value.Append(more);
+    model += more;
+  }
+  expect_same();
+  value.Prepend("front");
+  model.insert(0, "front");
+  expect_same();
+  EXPECT_GE(value.HeapBytes(), model.size());
+  EXPECT_LE(value.HeapBytes(), model.size() + (1 << 20) + 8192);
+  // While somebody sends it, it changes in a copy.
+  const std::string_view reply = LentBlock::Lend(value.lent_block(), value.StringSize());
+  const std::string sent(reply);
+  value.Append("!");
+  model += '!';
+  expect_same();
+  EXPECT_TRUE(reply == sent);
+  LentBlock::ReturnReply(reply.data());
+  BlockMover mover(nullptr);
+  uint64_t cursor = 0;
+  value.Move(mover, &cursor);
+  EXPECT_EQ(cursor, 0u);
+  expect_same();
+  const CompactValue copy = value.Clone();
+  value = CompactValue();
+  EXPECT_TRUE(copy.View(nullptr) == model);
+}
+
+TEST(CompactValueTest, ALargeStringIsCopiedInSteps) {
+  for (size_t size : {size_t{100}, size_t{256 * 1024}, size_t{256 * 1024 + 1}, size_t{3'000'000}}) {
+    std::string text(size, '\0');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 7 + (i >> 12));
+    CompactValue value(text);
+    value.Append("raw");
+    value.set_access_clock(77);
+    CompactValue copy;
+    uint64_t cursor = 0;
+    size_t steps = 0;
+    do {
+      value.CloneSome(&copy, &cursor);
+      ++steps;
+    } while (cursor != 0);
+    EXPECT_EQ(steps, (size + 3 + 256 * 1024 - 1) / (256 * 1024));
+    EXPECT_TRUE(copy.ToString() == text + "raw");
+    EXPECT_EQ(copy.StringEncoding(), "raw");
+    EXPECT_EQ(copy.access_clock(), 77);
+  }
+}
+
 // A reader on another thread may be the last who uses it.
 TEST(CompactValueTest, ALentStringOutlivesItsValue) {
   for (int round = 0; round < 100; ++round) {

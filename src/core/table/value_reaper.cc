@@ -12,7 +12,9 @@ ValueReaper::~ValueReaper() {
 }
 
 void ValueReaper::ServeThisThread() {
-  if (of_thread_ == nullptr) of_thread_ = this;
+  if (of_thread_ != nullptr) return;
+  of_thread_ = this;
+  blocks_.ServeThisThread();
 }
 
 void ValueReaper::Take(ValueType type, void* object, uint8_t encoding) {
@@ -21,7 +23,10 @@ void ValueReaper::Take(ValueType type, void* object, uint8_t encoding) {
 }
 
 bool ValueReaper::FreeSome(size_t budget) {
-  if (values_.empty()) return true;
+  if (values_.empty()) {
+    blocks_.FreeSome(budget);
+    return empty();
+  }
   const Value value = values_.back();
   const ObjectType& functions = ObjectTypeOf(value.type);
   bytes_ -= functions.bytes(value.object, value.encoding);
@@ -31,7 +36,7 @@ bool ValueReaper::FreeSome(size_t budget) {
   } else {
     bytes_ += functions.bytes(value.object, value.encoding);
   }
-  return values_.empty();
+  return empty();
 }
 
 }  // namespace dfly

@@ -4,14 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include "core/memory/lent_block.h"
 #include "core/table/compact_value.h"
 
 namespace dfly {
 
 // Every value ends in CompactValue, whoever overwrites, deletes, expires or flushes it; there, one
 // that is large goes to the reaper of the thread, if it has one, and is destroyed if not.
+// The block of a string that has pages of its own comes here when nobody uses it any more.
 // Owner:    one shard, whose thread it serves: values of the thread's other shards come here, too.
 // Suspends: never.
 class ValueReaper {
@@ -30,13 +34,17 @@ class ValueReaper {
   void ServeThisThread();
   static bool ThreadHasWork() { return of_thread_ != nullptr && !of_thread_->empty(); }
 
-  bool empty() const { return values_.empty(); }
-  size_t size() const { return values_.size(); }  // values
-  size_t bytes() const { return bytes_; }         // exact: what they still have; asked for often
+  // Called when there is a block to free again, which may be when no command runs.
+  void set_on_block(std::function<void()> on_block) { blocks_.set_on_work(std::move(on_block)); }
+
+  bool empty() const { return values_.empty() && blocks_.empty(); }
+  size_t size() const { return values_.size() + blocks_.size(); }  // values
+  // Exact: what they still have; asked for often.
+  size_t bytes() const { return bytes_ + blocks_.bytes(); }
 
   // Takes an object over. REQUIRES: its type can be freed in steps.
   void Take(ValueType type, void* object, uint8_t encoding);
-  // Frees about `budget` elements; true when nothing is left.
+  // Frees about `budget` elements, or pages of blocks; true when nothing is left.
   bool FreeSome(size_t budget);
 
  private:
@@ -49,6 +57,7 @@ class ValueReaper {
   static thread_local ValueReaper* of_thread_;
   std::vector<Value> values_;
   size_t bytes_ = 0;
+  BlockReaper blocks_;
 };
 
 }  // namespace dfly

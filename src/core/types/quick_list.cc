@@ -126,16 +126,27 @@ QuickList* QuickList::Move(QuickList* list, BlockMover& mover, uint64_t* cursor)
 }
 
 QuickList* QuickList::Clone() const {
-  auto copy = std::make_unique<QuickList>();
-  for (const Block* block = head_; block != nullptr; block = block->next) {
+  uint64_t cursor = 0;
+  return CopySome(nullptr, &cursor, SIZE_MAX);
+}
+
+QuickList* QuickList::CopySome(QuickList* copy, uint64_t* cursor, size_t bytes) const {
+  if (copy == nullptr) copy = std::make_unique<QuickList>().release();
+  const Block* block = head_;  // where the last step has ended may have moved since
+  for (uint64_t i = 0; i < *cursor; ++i) block = block->next;
+  for (size_t copied = 0; block != nullptr && copied < bytes; block = block->next) {
     Block* const fresh = copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used());
     fresh->end = fresh->begin + block->used();
     fresh->entries = block->entries;
     std::memcpy(fresh->at(fresh->begin), block->at(block->begin), block->used());
+    copied += block->used();
+    ++*cursor;
   }
+  if (block != nullptr) return copy;
   copy->size_ = size_;
   copy->outgrown_ = outgrown_;
-  return copy.release();
+  *cursor = 0;
+  return copy;
 }
 
 QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,

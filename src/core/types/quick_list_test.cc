@@ -301,7 +301,17 @@ class Comparison {
     std::reverse(texts.begin(), texts.end());
     ASSERT_EQ(Texts(*list_, End::kBack), texts);
 
-    std::unique_ptr<QuickList> clone(list_->Clone());
+    std::unique_ptr<QuickList> clone;
+    uint64_t cursor = 0;
+    size_t steps = 0;
+    do {
+      clone.reset(list_->CopySome(clone.release(), &cursor, 1));
+      ++steps;
+    } while (cursor != 0);
+    ASSERT_EQ(steps, std::max<size_t>(list_->CountBlocks(), 1));
+    clone->CheckInvariants();
+    ASSERT_EQ(Texts(*clone, End::kBack), texts);
+    clone.reset(list_->Clone());
     clone->CheckInvariants();
     ASSERT_EQ(Texts(*clone, End::kBack), texts);
     ASSERT_EQ(clone->is_listpack(), list_->is_listpack());

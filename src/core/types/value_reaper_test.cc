@@ -121,6 +121,27 @@ TEST_F(ValueReaperTest, SmallValuesAndThreadsWithoutOneAreFreedAtOnce) {
   EXPECT_TRUE(reaper.empty());
 }
 
+TEST_F(ValueReaperTest, AStringOfManyMegabytesIsGivenBackInSteps) {
+  ValueReaper reaper;
+  reaper.ServeThisThread();
+  int calls = 0;
+  reaper.set_on_block([&calls] { ++calls; });
+  CompactValue value(std::string(20 << 20, 'x'));
+  const size_t bytes = value.HeapBytes();
+  const std::string_view reply = LentBlock::Lend(value.lent_block(), value.StringSize());
+  value.SetInt(1);
+  EXPECT_TRUE(reaper.empty()) << "it is still being sent";
+  LentBlock::ReturnReply(reply.data());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(reaper.size(), 1u);
+  EXPECT_EQ(reaper.bytes(), bytes);
+  { CompactValue dies = MakeSet(kMany); }
+  int steps = 1;
+  for (; !reaper.FreeSome(256); ++steps) ASSERT_LT(steps, kMany);
+  EXPECT_GT(steps, 20);
+  EXPECT_EQ(reaper.bytes(), 0u);
+}
+
 TEST_F(ValueReaperTest, TheFirstOfAThreadServesItUntilItIsGone) {
   auto first = std::make_unique<ValueReaper>();
   ValueReaper second;

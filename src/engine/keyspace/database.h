@@ -117,6 +117,7 @@ class Database {
 
   // Reading one takes so long that others should run meanwhile.
   static constexpr size_t kLargeValueBytes = 256 * 1024;
+  static constexpr size_t kLargeStringBytes = 1024 * 1024;  // bytes are read faster than members
   bool has_large_values() const { return large_values_ > 0; }
 
   // As long as this stays the same, iterators stay alive. No two databases have the same one.

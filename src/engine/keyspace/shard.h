@@ -81,6 +81,8 @@ class Shard final : private ChangeListener {
   // Large values that end on the calling thread, its own, are freed in steps from now on. For one
   // of the thread's shards, which answers for those of the others.
   void ReapForThread() { reaper_.ServeThisThread(); }
+  // Called when there is something to free although no command has run here.
+  void set_on_block_to_free(std::function<void()> fn) { reaper_.set_on_block(std::move(fn)); }
 
   uint32_t id() const { return id_; }
   size_t string_max() const { return string_max_; }

@@ -56,11 +56,16 @@ ShardCare::ShardCare(WorkerState* worker, MemoryUse* memory, Pools* pools, Runni
       evict_timer_(this, &worker->proactor) {
   pools_.Add(this);
   worker_.ForEachShard([this](Shard& shard) { shard.set_turn_end(this); });
+  if (reaping_shard_ != nullptr) {
+    // A client may have been the last to use a large string.
+    reaping_shard_->set_on_block_to_free([this] { ExpireIn(kExpirePeriodNanos); });
+  }
   server_.eviction_hints[worker_.index()].run = [](helio::Message*) { Here().OnEvictHint(); };
 }
 
 ShardCare::~ShardCare() {
   worker_.ForEachShard([](Shard& shard) { shard.set_turn_end(nullptr); });
+  if (reaping_shard_ != nullptr) reaping_shard_->set_on_block_to_free(nullptr);
 }
 
 void ShardCare::SetEviction(const EvictionSettings& eviction) {

@@ -212,6 +212,7 @@ Slow Exclusion::SlowBefore(const Shard& shard, const Command& command, std::vect
 
 bool Exclusion::TakesLong(const Shard& shard, int db_index, const Command& command, Args args,
                           uint64_t hash) {
+  if (command.brings_much != nullptr) return command.brings_much(args);
   const Database* const database = shard.FindDb(db_index);
   if (database == nullptr || !database->has_large_values()) [[likely]]
     return false;
@@ -221,8 +222,12 @@ bool Exclusion::TakesLong(const Shard& shard, int db_index, const Command& comma
     const KeyProbe probe(args[i], i == keys.first() ? hash : HashKey(args[i]));
     const auto it = database->Find(probe);
     // For small values a coordinator would cost 2 to 9 times.
-    const bool is_large = it && it->value.HeapBytes() >= Database::kLargeValueBytes;
-    if (is_large && !it->value.is_string()) return true;
+    if (!it) continue;
+    const CompactValue& value = it->value;
+    if (value.HeapBytes() >=
+        (value.is_string() ? Database::kLargeStringBytes : Database::kLargeValueBytes)) {
+      return true;
+    }
   }
   return false;
 }
