@@ -32,10 +32,11 @@ def test_slow_commands_are_an_event(monitored):
     (event,) = [e for e in monitored.call("LATENCY", "LATEST") if e[0] == b"command"]
     assert len(event) == 4 and event[2] >= 10 and event[3] >= event[2]
     history = monitored.call("LATENCY", "HISTORY", "command")
-    assert history[-1] == [event[1], event[2]]
+    assert [event[1], event[2]] in history  # on a busy machine others may be slow, too
     graph = monitored.call("LATENCY", "GRAPH", "command")
     assert graph.startswith(b"command - high ") and b"(all time high " in graph
     assert b"command" in monitored.call("LATENCY", "DOCTOR")
+    monitored.call("CONFIG", "SET", "latency-monitor-threshold", "1000000")
     assert monitored.call("LATENCY", "RESET", "nosuch") == 0
     assert monitored.call("LATENCY", "RESET", "command", "nosuch") == 1
     assert monitored.call("LATENCY", "HISTORY", "command") == []
