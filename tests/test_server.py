@@ -350,10 +350,10 @@ def test_memory_doctor_has_nothing_to_say_of_a_nearly_idle_server(start_server):
 @pytest.mark.flags()
 def test_memory_doctor_sees_a_high_peak(r):
     # Far more than what the process itself takes, also with a sanitizer.
-    r.do("DEBUG POPULATE 60 big 1000000")
-    assert r.do("DEL " + " ".join(f"big:{i}" for i in range(55))) == 55
+    r.do("DEBUG POPULATE 200 big 1000000")
+    assert r.do("DEL " + " ".join(f"big:{i}" for i in range(195))) == 195
     assert b"Peak" in r.do("MEMORY DOCTOR")
-    assert r.do("DEBUG POPULATE 60 big 1000000") == OK
+    assert r.do("DEBUG POPULATE 200 big 1000000") == OK
     assert b"Peak" not in r.do("MEMORY DOCTOR")
 
 
