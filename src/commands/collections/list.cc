@@ -171,15 +171,14 @@ Popped PopInSlices(CoordinatorContext& cx, Transaction& tx, std::string_view key
   tx.HopAndConclude({&id, 1}, [&](ShardTurn& turn) {
     ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     auto value = shard_cx.FindMutable(key, ValueType::kList);
-    RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
+    if (value) RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
   });
   return popped;
 }
 
-// Replies the error and returns none if it is not valid.
+// Replies the error and returns none if it is not valid. REQUIRES: there is one.
 std::optional<uint64_t> ParsePopCount(Args args, End end, ReplySink& reply) {
   if (args.size() > 3) return Refuse(reply, WrongArityError(end == End::kFront ? "lpop" : "rpop"));
-  if (args.size() < 3) return 1;
   const std::optional<int64_t> count = ParseAtLeast(0, args[2], kErrNotPositive, reply);
   if (!count) return std::nullopt;
   return static_cast<uint64_t>(*count);
@@ -187,9 +186,12 @@ std::optional<uint64_t> ParsePopCount(Args args, End end, ReplySink& reply) {
 
 template <End kEnd>
 void Pop(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<uint64_t> count = ParsePopCount(args, kEnd, reply);
-  if (!count) return;
-  const bool has_count = args.size() == 3;
+  std::optional<uint64_t> count = 1;
+  const bool has_count = args.size() > 2;
+  if (has_count) {
+    count = ParsePopCount(args, kEnd, reply);
+    if (!count) return;
+  }
   auto value = cx.FindMutable(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return has_count ? reply.NullArray() : reply.Null();

@@ -87,7 +87,7 @@ class RandomCopy {
     left_ = size;
     way_ = draws_quickly && wanted_ <= size / 3 ? Way::kDraw : Way::kChoose;
   }
-  // takes(count()) for about `slice` members more. False: it has seen all.
+  // takes(count()) for about `slice` members more. False: it has all.
   template <typename Takes>
   bool Scan(ShardContext& cx, const ShardContext::ReadHandle& value, size_t slice, Takes takes) {
     size_t seen = 0;
@@ -97,7 +97,7 @@ class RandomCopy {
         if (takes(count())) Add(member, text...);
       });
     } while (cursor_ != 0 && seen < slice);
-    return cursor_ != 0;
+    return cursor_ != 0 && (repeats_ || count() < wanted_);
   }
   void Add(std::string_view member, auto... text) {
     texts_.Add(member);

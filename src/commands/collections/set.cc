@@ -307,6 +307,7 @@ class ManyPopped {
   }
   void Change(ShardContext& cx) {
     auto value = cx.FindMutable(key_, ValueType::kSet);
+    if (!value) return;
     if (way_ == Way::kAll) {
       SetValue::Create(&*value, "", 0, limit_);
     } else if (way_ == Way::kRebuild) {

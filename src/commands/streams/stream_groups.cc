@@ -345,9 +345,9 @@ class PendingCopy {
   bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
     return Copy(cx, value, kSliceMembers);
   }
-  // give(const KeptReply&) gives what was kept.
+  // give(KeptReply&) gives what was kept.
   template <typename Give>
-  void Reply(ReplySink& reply, Give give) const {
+  void Reply(ReplySink& reply, Give give) {
     if (!has_group_) return reply.Error(NoGroupError(args_.key(), args_[2]));
     if (!call_.is_summary) reply.Array(count_);
     give(kept_);
@@ -426,16 +426,16 @@ void XPendingInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!call) return;
   PendingCopy copy(args, *call);
   if (!CopyInSlices(cx, args.key(), ValueType::kStream, reply, &copy)) return;
-  copy.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+  copy.Reply(reply, [&reply](KeptReply& kept) { kept.GiveInSlices(reply); });
 }
 
-// Command::asks_for_many. Those that IDLE or the consumer leaves out count, too.
+// Command::asks_for_many. Those that are passed over do not count: a million of them take some
+// milliseconds.
 bool AsksForManyPending(Args args) {
   if (args.size() < 6) return false;
-  const bool has_idle = IsOption(args[3], "IDLE");
-  if (has_idle && args.size() < 8) return false;
-  const std::optional<int64_t> count = ParseInt64(args[has_idle ? 7 : 5]);
-  return count && (has_idle || *count >= static_cast<int64_t>(kLargeMembers));
+  const size_t at = IsOption(args[3], "IDLE") ? 7 : 5;
+  const std::optional<int64_t> count = at < args.size() ? ParseInt64(args[at]) : std::nullopt;
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
 }
 
 // --- XNACK ---
@@ -725,9 +725,9 @@ class AutoClaim {
     if (changes > 0) cx.ChangedUnwatched(key, KeyEvent::kNone, changes);
     return has_more;
   }
-  // give(const KeptReply&) gives what was kept.
+  // give(KeptReply&) gives what was kept.
   template <typename Give>
-  void Reply(ReplySink& reply, Give give) const {
+  void Reply(ReplySink& reply, Give give) {
     reply.Array(3);
     ReplyStreamId(next_, reply);
     reply.Array(claimed_);
@@ -802,7 +802,7 @@ void XAutoClaimInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } while (goes_on);
   tx.Conclude();
   if (!error.empty()) return reply.Error(error);
-  claim.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+  claim.Reply(reply, [&reply](KeptReply& kept) { kept.GiveInSlices(reply); });
 }
 
 // Command::asks_for_many.

@@ -271,7 +271,7 @@ class FullInfoCopy {
     return info_.Write(stream, SliceOf(*value, elements), kept_);
   }
   bool has_value() const { return has_value_; }
-  const KeptReply& kept() const { return kept_; }
+  KeptReply& kept() { return kept_; }
 
  private:
   FullInfo info_;

@@ -489,7 +489,7 @@ void ReadInSlices(KeysAcross& keys, std::vector<KeyRead>& reads, size_t begin, s
 
 // What all of them have got. False: nothing, which was not replied; else `tx` is concluded, as a
 // long reply is written without locks. Suspends.
-bool ReplyWithReads(Transaction& tx, const ReadCall& call, const std::vector<KeyRead>& reads,
+bool ReplyWithReads(Transaction& tx, const ReadCall& call, std::vector<KeyRead>& reads,
                     ReplySink& reply) {
   const auto is_replied = [](const KeyRead& read) { return read.is_replied; };
   if (std::none_of(reads.begin(), reads.end(), is_replied)) return false;

@@ -85,7 +85,7 @@ class EntryCopy {
 
   bool has_value() const { return has_value_; }  // there is such a key
   size_t count() const { return count_; }
-  const KeptReply& replies() const { return replies_; }
+  KeptReply& replies() { return replies_; }
 
  private:
   StreamId first_, last_;  // of those that are left
