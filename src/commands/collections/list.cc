@@ -27,6 +27,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/base/logging.h"
 
 namespace dfly {
 
@@ -171,7 +172,12 @@ Popped PopInSlices(CoordinatorContext& cx, Transaction& tx, std::string_view key
   tx.HopAndConclude({&id, 1}, [&](ShardTurn& turn) {
     ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     auto value = shard_cx.FindMutable(key, ValueType::kList);
-    if (value) RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
+    if (!value) {
+      LOG(DFATAL) << "a key has gone although it was locked";
+      popped = {};
+      return;
+    }
+    RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
   });
   return popped;
 }
@@ -213,7 +219,7 @@ void PopManyInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   tx.Lock(cx.shards().ShardOfKey(args.key(), hash),
           {cx.shards().LockOfKey(args.key(), hash, cx.db_index()), LockMode::kExclusive});
   if (!tx.Schedule()) return;
-  const Popped popped = PopInSlices(cx, tx, args.key(), kEnd, *count);
+  Popped popped = PopInSlices(cx, tx, args.key(), kEnd, *count);
   if (popped.is_wrong_type) return reply.Error(kErrWrongType);
   if (!popped.exists) return reply.NullArray();
   reply.Array(popped.elements.size());
@@ -311,7 +317,7 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto i = static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
   if (i == keys.size()) return reply.NullArray();
   if (options->count >= kLargeMembers) {
-    const Popped popped = PopInSlices(cx, tx, keys[i], options->end, options->count);
+    Popped popped = PopInSlices(cx, tx, keys[i], options->end, options->count);
     if (popped.is_wrong_type) return reply.Error(kErrWrongType);
     reply.Array(2);
     reply.Bulk(keys[i]);
@@ -398,7 +404,7 @@ class ListCopy {
     }
     return end < range.count;
   }
-  const MemberList& elements() const { return elements_; }
+  MemberList& elements() { return elements_; }
 
  private:
   const Indexes indexes_;

@@ -58,11 +58,13 @@ class RandomCopy {
   bool has_value() const { return has_value_; }
   // How many are replied.
   size_t reply_size() const { return *way_ == Way::kCopyAll ? wanted_ : count(); }
-  // fn(member, text) for each of these; without texts that is empty. Suspends.
+  // fn(member, text) for each of these; without texts that is empty. Frees them on the way, unless
+  // any may come next. Suspends.
   template <typename F>
   void ForEachOfReply(F fn) {
     helio::LongWork work;
     for (size_t i = 0; i < reply_size(); ++i) {
+      if (*way_ != Way::kCopyAll) texts_.FreeBefore(i * stride_);
       const size_t at = *way_ == Way::kCopyAll ? LocalRandom().Uniform(count()) : i;
       fn(texts_[at * stride_], stride_ == 2 ? texts_[at * 2 + 1] : std::string_view());
       work.Step();
