@@ -233,6 +233,14 @@ void DelConsumerInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } while (goes_on);
 }
 
+// Command::takes_many.
+bool HasManyPending(const CompactValue& value, Args args, size_t) {
+  if (value.type() != ValueType::kStream) return false;
+  const StreamGroup* const group = StreamOf(value).FindGroup(args[3]);
+  const StreamConsumer* const consumer = group != nullptr ? group->FindConsumer(args[4]) : nullptr;
+  return consumer != nullptr && consumer->pending.size() > kSliceMembers;
+}
+
 void GroupHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -849,11 +857,12 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   const auto add_sub = [&group](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                                 std::string_view key_flags, std::string_view summary,
                                 std::string_view since, std::string_view complexity,
-                                CoordinatorHandler in_slices = nullptr) {
+                                const InSlices& in_slices = {}) {
     group.subcommands.push_back({.name = name,
                                  .run = run,
-                                 .across = in_slices,
-                                 .slices = in_slices != nullptr,
+                                 .across = in_slices.across,
+                                 .slices = in_slices.across != nullptr,
+                                 .takes_many = in_slices.takes_many,
                                  .arity = arity,
                                  .flags = flags,
                                  .categories = kAclStream,
@@ -868,7 +877,8 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add_sub("createconsumer", CreateConsumer, 5, kWrite | kDenyOom, "RW insert",
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
-          "5.0.0", "O(N) where N is the number of its pending entries.", DelConsumerInSlices);
+          "5.0.0", "O(N) where N is the number of its pending entries.",
+          {.across = DelConsumerInSlices, .takes_many = HasManyPending});
   group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }
