@@ -252,6 +252,11 @@ TEST_P(CollectionSlicesTest, CountsWhatSetsHaveInCommon) {
   EXPECT_EQ(Run("sintercard 3 {s}1 {s}2 t"), ":11000");
   EXPECT_EQ(Run("sintercard 3 {s}1 {s}2 t limit 10000"), ":10000");
   EXPECT_EQ(Run("sintercard 3 {s}1 {s}2 missing limit 10000"), ":0");
+  // Over shards what is found first in one may not be in the other.
+  std::vector<std::string> words = {"sadd", "u"};
+  for (int i = 0; i < 20'000; ++i) words.push_back((i < 10'000 ? "" : "not:") + Element(i));
+  EXPECT_EQ(RunWords(words), ":20000");
+  EXPECT_EQ(Run("sintercard 2 {s}2 u limit 9900"), ":9900");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, CollectionSlicesTest, testing::Values(1, 4));

@@ -252,7 +252,7 @@ class HashCopy {
     } while (cursor_ != 0 && texts_.size() < end);
     return cursor_ != 0;
   }
-  const MemberList& texts() const { return texts_; }
+  MemberList& texts() { return texts_; }
 
  private:
   MemberList texts_;

@@ -27,6 +27,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/base/logging.h"
 
 namespace dfly {
 
@@ -171,15 +172,19 @@ Popped PopInSlices(CoordinatorContext& cx, Transaction& tx, std::string_view key
   tx.HopAndConclude({&id, 1}, [&](ShardTurn& turn) {
     ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     auto value = shard_cx.FindMutable(key, ValueType::kList);
+    if (!value) {
+      LOG(DFATAL) << "a key has gone although it was locked";
+      popped = {};
+      return;
+    }
     RemovePopped(shard_cx, key, ListOf(*value), end, popped.elements.size());
   });
   return popped;
 }
 
-// Replies the error and returns none if it is not valid.
+// Replies the error and returns none if it is not valid. REQUIRES: there is one.
 std::optional<uint64_t> ParsePopCount(Args args, End end, ReplySink& reply) {
   if (args.size() > 3) return Refuse(reply, WrongArityError(end == End::kFront ? "lpop" : "rpop"));
-  if (args.size() < 3) return 1;
   const std::optional<int64_t> count = ParseAtLeast(0, args[2], kErrNotPositive, reply);
   if (!count) return std::nullopt;
   return static_cast<uint64_t>(*count);
@@ -187,9 +192,12 @@ std::optional<uint64_t> ParsePopCount(Args args, End end, ReplySink& reply) {
 
 template <End kEnd>
 void Pop(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<uint64_t> count = ParsePopCount(args, kEnd, reply);
-  if (!count) return;
-  const bool has_count = args.size() == 3;
+  std::optional<uint64_t> count = 1;
+  const bool has_count = args.size() > 2;
+  if (has_count) {
+    count = ParsePopCount(args, kEnd, reply);
+    if (!count) return;
+  }
   auto value = cx.FindMutable(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return has_count ? reply.NullArray() : reply.Null();
@@ -211,7 +219,7 @@ void PopManyInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   tx.Lock(cx.shards().ShardOfKey(args.key(), hash),
           {cx.shards().LockOfKey(args.key(), hash, cx.db_index()), LockMode::kExclusive});
   if (!tx.Schedule()) return;
-  const Popped popped = PopInSlices(cx, tx, args.key(), kEnd, *count);
+  Popped popped = PopInSlices(cx, tx, args.key(), kEnd, *count);
   if (popped.is_wrong_type) return reply.Error(kErrWrongType);
   if (!popped.exists) return reply.NullArray();
   reply.Array(popped.elements.size());
@@ -309,7 +317,7 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto i = static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
   if (i == keys.size()) return reply.NullArray();
   if (options->count >= kLargeMembers) {
-    const Popped popped = PopInSlices(cx, tx, keys[i], options->end, options->count);
+    Popped popped = PopInSlices(cx, tx, keys[i], options->end, options->count);
     if (popped.is_wrong_type) return reply.Error(kErrWrongType);
     reply.Array(2);
     reply.Bulk(keys[i]);
@@ -396,7 +404,7 @@ class ListCopy {
     }
     return end < range.count;
   }
-  const MemberList& elements() const { return elements_; }
+  MemberList& elements() { return elements_; }
 
  private:
   const Indexes indexes_;

@@ -58,11 +58,13 @@ class RandomCopy {
   bool has_value() const { return has_value_; }
   // How many are replied.
   size_t reply_size() const { return *way_ == Way::kCopyAll ? wanted_ : count(); }
-  // fn(member, text) for each of these; without texts that is empty. Suspends.
+  // fn(member, text) for each of these; without texts that is empty. Frees them on the way, unless
+  // any may come next. Suspends.
   template <typename F>
   void ForEachOfReply(F fn) {
     helio::LongWork work;
     for (size_t i = 0; i < reply_size(); ++i) {
+      if (*way_ != Way::kCopyAll) texts_.FreeBefore(i * stride_);
       const size_t at = *way_ == Way::kCopyAll ? LocalRandom().Uniform(count()) : i;
       fn(texts_[at * stride_], stride_ == 2 ? texts_[at * 2 + 1] : std::string_view());
       work.Step();
@@ -87,7 +89,7 @@ class RandomCopy {
     left_ = size;
     way_ = draws_quickly && wanted_ <= size / 3 ? Way::kDraw : Way::kChoose;
   }
-  // takes(count()) for about `slice` members more. False: it has seen all.
+  // takes(count()) for about `slice` members more. False: it has all.
   template <typename Takes>
   bool Scan(ShardContext& cx, const ShardContext::ReadHandle& value, size_t slice, Takes takes) {
     size_t seen = 0;
@@ -97,7 +99,7 @@ class RandomCopy {
         if (takes(count())) Add(member, text...);
       });
     } while (cursor_ != 0 && seen < slice);
-    return cursor_ != 0;
+    return cursor_ != 0 && (repeats_ || count() < wanted_);
   }
   void Add(std::string_view member, auto... text) {
     texts_.Add(member);

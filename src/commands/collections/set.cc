@@ -26,6 +26,7 @@
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/base/logging.h"
 #include "helio/fibers/long_work.h"
 
 namespace dfly {
@@ -277,7 +278,10 @@ class ManyPopped {
     auto value = cx.FindMutable(key_, ValueType::kSet);
     if (!value) return false;
     SetValue set = SetOf(cx, value);
-    const size_t end = std::min(count_, taken_.size() + SliceOf(*value, set.size()));
+    // To take one that is anywhere costs some microseconds.
+    constexpr size_t kSliceTaken = kSliceMembers / 8;
+    const size_t slice = std::min(kSliceTaken, SliceOf(*value, set.size()));
+    const size_t end = std::min(count_, taken_.size() + slice);
     while (taken_.size() < end) TakeOne(set, &taken_);
     return end < count_;
   }
@@ -307,6 +311,11 @@ class ManyPopped {
   }
   void Change(ShardContext& cx) {
     auto value = cx.FindMutable(key_, ValueType::kSet);
+    if (!value) {
+      LOG(DFATAL) << "a key has gone although it was locked";
+      taken_ = {};
+      return;
+    }
     if (way_ == Way::kAll) {
       SetValue::Create(&*value, "", 0, limit_);
     } else if (way_ == Way::kRebuild) {

@@ -653,7 +653,7 @@ std::optional<Result> RunAcross(CoordinatorContext& cx, Operation operation, Key
 // Suspends.
 template <Operation kOperation>
 void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<Result> result = RunAcross(cx, kOperation, args.from(1));
+  std::optional<Result> result = RunAcross(cx, kOperation, args.from(1));
   if (!result) return reply.Error(kErrWrongType);
   reply.Set(result->size());
   ReplyWithMembers(result->members, reply);  // long ones, without locks

@@ -308,7 +308,7 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   size_t count = 0;
   for (const Part& part : parts) count += part.keys.size();
   reply.Array(count);
-  for (const Part& part : parts) ReplyWithMembers(part.keys, reply);
+  for (Part& part : parts) ReplyWithMembers(part.keys, reply);
 }
 
 // The number of keys of each shard. May suspend.

@@ -78,7 +78,7 @@ uint64_t WalkKeys(CoordinatorContext& cx, const KeyScan& scan,
   return shard >= cx.shards().size() ? 0 : (shard << 32) | position;
 }
 
-void ReplyWithKeys(std::string_view cursor, const MemberList& keys, ReplySink& reply) {
+void ReplyWithKeys(std::string_view cursor, MemberList& keys, ReplySink& reply) {
   reply.Array(2);
   reply.Bulk(cursor);
   reply.Array(keys.size());

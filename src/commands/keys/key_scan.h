@@ -52,6 +52,6 @@ uint64_t WalkKeys(CoordinatorContext& cx, const KeyScan& scan,
                   absl::FunctionRef<bool(std::string_view, const CompactValue&)> look);
 
 // The reply of such a call. Suspends if there are many.
-void ReplyWithKeys(std::string_view cursor, const MemberList& keys, ReplySink& reply);
+void ReplyWithKeys(std::string_view cursor, MemberList& keys, ReplySink& reply);
 
 }  // namespace dfly

@@ -16,6 +16,7 @@
 #include "commands/table/rows.h"
 #include "core/text/numbers.h"
 #include "facade/replies/error_texts.h"
+#include "facade/replies/refusing_sink.h"
 
 namespace dfly {
 
@@ -397,6 +398,21 @@ bool AsksForManyEntries(Args args) {
   return count && *count >= static_cast<int64_t>(kLargeMembers);
 }
 
+// For who only asks whether something is valid.
+class NoReply final : public RefusingSink {
+  void Refuse() override {}
+};
+
+// Command::takes_many.
+template <bool kBackwards>
+bool TakesManyEntries(const CompactValue& value, Args args, size_t) {
+  if (value.type() != ValueType::kStream) return false;
+  NoReply none;
+  const std::optional<StreamId> first = ParseRangeStart(args[kBackwards ? 3 : 2], none);
+  const std::optional<StreamId> last = ParseRangeEnd(args[kBackwards ? 2 : 3], none);
+  return first && last && TakesMany(StreamOf(value), *first, *last);
+}
+
 }  // namespace
 
 void RegisterStreamCommands(CommandTable* table) {
@@ -420,10 +436,15 @@ void RegisterStreamCommands(CommandTable* table) {
       "Returns the number of entries of a stream.", "5.0.0", "O(1)");
   add("xrange", XRange<false>, -4, kReadonly, KeyAt(1),
       "Returns the entries of a stream between two ids.", "5.0.0", kForEachReturned, {},
-      {.across = XRangeInSlices<false>, .asks_for_many = AsksForManyEntries});
+      {.across = XRangeInSlices<false>,
+       .asks_for_many = AsksForManyEntries,
+       .takes_many = TakesManyEntries<false>});
   add("xrevrange", XRange<true>, -4, kReadonly, KeyAt(1),
       "Returns the entries of a stream between two ids, the last one first.", "5.0.0",
-      kForEachReturned, {}, {.across = XRangeInSlices<true>, .asks_for_many = AsksForManyEntries});
+      kForEachReturned, {},
+      {.across = XRangeInSlices<true>,
+       .asks_for_many = AsksForManyEntries,
+       .takes_many = TakesManyEntries<true>});
   RegisterStreamGroupCommands(table);
   RegisterStreamInfoCommands(table);
   RegisterStreamReadCommands(table);

@@ -233,6 +233,14 @@ void DelConsumerInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } while (goes_on);
 }
 
+// Command::takes_many.
+bool HasManyPending(const CompactValue& value, Args args, size_t) {
+  if (value.type() != ValueType::kStream) return false;
+  const StreamGroup* const group = StreamOf(value).FindGroup(args[3]);
+  const StreamConsumer* const consumer = group != nullptr ? group->FindConsumer(args[4]) : nullptr;
+  return consumer != nullptr && consumer->pending.size() > kSliceMembers;
+}
+
 void GroupHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -345,9 +353,9 @@ class PendingCopy {
   bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
     return Copy(cx, value, kSliceMembers);
   }
-  // give(const KeptReply&) gives what was kept.
+  // give(KeptReply&) gives what was kept.
   template <typename Give>
-  void Reply(ReplySink& reply, Give give) const {
+  void Reply(ReplySink& reply, Give give) {
     if (!has_group_) return reply.Error(NoGroupError(args_.key(), args_[2]));
     if (!call_.is_summary) reply.Array(count_);
     give(kept_);
@@ -426,16 +434,16 @@ void XPendingInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!call) return;
   PendingCopy copy(args, *call);
   if (!CopyInSlices(cx, args.key(), ValueType::kStream, reply, &copy)) return;
-  copy.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+  copy.Reply(reply, [&reply](KeptReply& kept) { kept.GiveInSlices(reply); });
 }
 
-// Command::asks_for_many. Those that IDLE or the consumer leaves out count, too.
+// Command::asks_for_many. Those that are passed over do not count: a million of them take some
+// milliseconds.
 bool AsksForManyPending(Args args) {
   if (args.size() < 6) return false;
-  const bool has_idle = IsOption(args[3], "IDLE");
-  if (has_idle && args.size() < 8) return false;
-  const std::optional<int64_t> count = ParseInt64(args[has_idle ? 7 : 5]);
-  return count && (has_idle || *count >= static_cast<int64_t>(kLargeMembers));
+  const size_t at = IsOption(args[3], "IDLE") ? 7 : 5;
+  const std::optional<int64_t> count = at < args.size() ? ParseInt64(args[at]) : std::nullopt;
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
 }
 
 // --- XNACK ---
@@ -725,9 +733,9 @@ class AutoClaim {
     if (changes > 0) cx.ChangedUnwatched(key, KeyEvent::kNone, changes);
     return has_more;
   }
-  // give(const KeptReply&) gives what was kept.
+  // give(KeptReply&) gives what was kept.
   template <typename Give>
-  void Reply(ReplySink& reply, Give give) const {
+  void Reply(ReplySink& reply, Give give) {
     reply.Array(3);
     ReplyStreamId(next_, reply);
     reply.Array(claimed_);
@@ -802,7 +810,7 @@ void XAutoClaimInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } while (goes_on);
   tx.Conclude();
   if (!error.empty()) return reply.Error(error);
-  claim.Reply(reply, [&reply](const KeptReply& kept) { kept.GiveInSlices(reply); });
+  claim.Reply(reply, [&reply](KeptReply& kept) { kept.GiveInSlices(reply); });
 }
 
 // Command::asks_for_many.
@@ -849,11 +857,12 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   const auto add_sub = [&group](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                                 std::string_view key_flags, std::string_view summary,
                                 std::string_view since, std::string_view complexity,
-                                CoordinatorHandler in_slices = nullptr) {
+                                const InSlices& in_slices = {}) {
     group.subcommands.push_back({.name = name,
                                  .run = run,
-                                 .across = in_slices,
-                                 .slices = in_slices != nullptr,
+                                 .across = in_slices.across,
+                                 .slices = in_slices.across != nullptr,
+                                 .takes_many = in_slices.takes_many,
                                  .arity = arity,
                                  .flags = flags,
                                  .categories = kAclStream,
@@ -868,7 +877,8 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add_sub("createconsumer", CreateConsumer, 5, kWrite | kDenyOom, "RW insert",
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
-          "5.0.0", "O(N) where N is the number of its pending entries.", DelConsumerInSlices);
+          "5.0.0", "O(N) where N is the number of its pending entries.",
+          {.across = DelConsumerInSlices, .takes_many = HasManyPending});
   group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }

@@ -60,17 +60,17 @@ class FullInfo {
   // `most`: of the entries, and of those that a group or a consumer has pending; 0: all.
   explicit FullInfo(uint64_t most) : most_(most == 0 ? UINT64_MAX : most) {}
 
-  // Writes about `budget` of them. False: that was all.
+  // Writes about `budget` of them, and at least one. False: that was all. REQUIRES: budget > 0.
   bool Write(const StreamValue& stream, size_t budget, ReplySink& out) {
     if (!WriteEntries(stream, &budget, out)) return true;
     const StreamValue::Groups& groups = stream.groups();
     for (auto it = groups.lower_bound(group_); it != groups.end(); ++it) {
-      if (budget == 0) {
-        group_ = it->first;
-        return true;
-      }
-      --budget;
       group_ = it->first;
+      // One that was begun is paid for: a slice that only comes back to it must get further.
+      if (stage_ == Stage::kGroup) {
+        if (budget == 0) return true;
+        --budget;
+      }
       if (!WriteGroup(stream, *it->second, &budget, out)) return true;
       stage_ = Stage::kGroup;
     }
@@ -264,18 +264,30 @@ class FullInfoCopy {
 
   bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
     const StreamValue& stream = StreamOf(*value);
-    if (!has_value_) ReplyState(cx, stream, true, kept_);
-    has_value_ = true;
-    size_t elements = stream.size();
-    for (const auto& [name, group] : stream.groups()) elements += group->pending().size();
-    return info_.Write(stream, SliceOf(*value, elements), kept_);
+    if (!has_value_) {
+      ReplyState(cx, stream, true, kept_);
+      // It stays as it is: its key is locked.
+      slice_ = SliceOf(*value, Elements(stream));
+      has_value_ = true;
+    }
+    return info_.Write(stream, slice_, kept_);
   }
   bool has_value() const { return has_value_; }
-  const KeptReply& kept() const { return kept_; }
+  KeptReply& kept() { return kept_; }
 
  private:
+  // What FullInfo takes one by one.
+  static size_t Elements(const StreamValue& stream) {
+    size_t elements = stream.size() + stream.groups().size();
+    for (const auto& [name, group] : stream.groups()) {
+      elements += group->pending().size() + group->consumers().size();
+    }
+    return elements;
+  }
+
   FullInfo info_;
   bool has_value_ = false;
+  size_t slice_ = 0;
   KeptReply kept_;
 };
 

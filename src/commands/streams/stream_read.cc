@@ -117,13 +117,24 @@ std::optional<std::vector<StreamId>> HistoryOf(const StreamValue& stream,
   return ids;
 }
 
-// Replies these, as items. Returns those that are still there.
+// Replies as many of these as the slice has room for, as items, and drops the others. Returns those
+// that are still there.
 std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
-                                   const std::vector<StreamId>& ids, int64_t now_ms,
+                                   std::vector<StreamId>* ids, int64_t now_ms, StreamSlice* slice,
                                    ReplySink& reply) {
+  constexpr size_t kBytesOfGone = 64;
   std::vector<StreamId> delivered;
-  for (StreamId id : ids) {
-    if (ReplyEntryAt(stream.entries(), id, reply)) {
+  size_t replied = 0;
+  for (; replied < ids->size() && slice->has_room(); ++replied) {
+    const StreamId id = (*ids)[replied];
+    bool is_there = false;
+    stream.entries().ForEach(id, id, [&](const StreamEntry& entry) {
+      ReplyEntry(entry, reply);
+      slice->Took(entry.bytes);
+      is_there = true;
+      return false;
+    });
+    if (is_there) {
       StreamPending& pending = *group.FindPending(id);
       group.SetDelivered(id, &pending, now_ms);
       pending.deliveries = NextDelivery(pending.deliveries);
@@ -132,8 +143,10 @@ std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
       reply.Array(2);
       ReplyStreamId(id, reply);
       reply.NullArray();
+      slice->Took(kBytesOfGone);
     }
   }
+  ids->resize(replied);
   return delivered;
 }
 
@@ -216,24 +229,34 @@ void ReplyGiven(const StreamEntries& entries, const ReadCall& call,
   for (const StreamEntry& entry : fresh) ReplyClaimEntry(entry, 0, 0, reply);
 }
 
-// As many of those behind `after` as the call gets.
+// As many of those behind `after` as the call gets, and the slice has room for.
 std::vector<StreamEntry> EntriesBehind(const StreamEntries& entries, StreamId after, uint64_t count,
-                                       size_t more_bytes, Budget* budget) {
+                                       size_t more_bytes, Budget* budget, StreamSlice* slice) {
   std::vector<StreamEntry> found;
   after.Increment();
   entries.ForEach(after, StreamId::Max(), [&](const StreamEntry& entry) {
+    if (!slice->has_room()) return false;
     if (!budget->Take([&] { return EntryBytes(entry) + more_bytes; })) return false;
     found.push_back(entry);
+    slice->Took(entry.bytes);
     return found.size() != count;
   });
   return found;
 }
 
+// What a call reads of a key in a hop.
+struct Portion {
+  StreamSlice slice = StreamSlice::Unbounded();
+  uint64_t changes =
+      1;  // what it counts as, if it changes anything: slices are one change together
+};
+
 // Of XREADGROUP. header(entries) is called before that many are replied, and writes what stands in
-// front of them. `*after` goes on to the last one of a history. False: there is nothing.
+// front of them; of a slice with bounds, fewer may follow. `*after` goes on to the last one of a
+// history. False: there is nothing.
 template <typename Header>
 bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId* after,
-                  Budget* budget, Header header, ReplySink& reply) {
+                  Budget* budget, Portion* portion, Header header, ReplySink& reply) {
   auto value = cx.FindMutable(key, ValueType::kStream);
   if (!value) return false;  // expired meanwhile
   StreamValue& stream = StreamOf(*value);
@@ -247,14 +270,14 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
   consumer->seen_ms = cx.noted_ms();
   if (*after != kNewOnes) {
-    const auto history = HistoryOf(stream, *consumer, *after, call.count, budget);
+    auto history = HistoryOf(stream, *consumer, *after, call.count, budget);
     std::vector<StreamId> delivered;
     if (history) {
       header(history->size());
+      delivered = ReplyHistory(stream, *group, &*history, cx.now_ms(), &portion->slice, reply);
       if (!history->empty()) *after = history->back();
-      delivered = ReplyHistory(stream, *group, *history, cx.now_ms(), reply);
     }
-    cx.ChangedUnwatched(key, KeyEvent::kNone);
+    cx.ChangedUnwatched(key, KeyEvent::kNone, portion->changes);
     if (cx.wants_effects()) {
       for (StreamId id : delivered) TellPending(cx, key, *group, id);
     }
@@ -268,7 +291,8 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   if ((call.count == 0 || claimed.size() < call.count) && HasEntryBehind(stream, group->last_id)) {
     const uint64_t count = call.count == 0 ? 0 : call.count - claimed.size();
     const size_t more_bytes = call.claim_idle_ms ? 2 * IntegerBytes(0) : 0;
-    fresh = EntriesBehind(stream.entries(), group->last_id, count, more_bytes, budget);
+    fresh =
+        EntriesBehind(stream.entries(), group->last_id, count, more_bytes, budget, &portion->slice);
   }
   if (claimed.empty() && fresh.empty()) {
     if (!gone.empty()) cx.ChangedUnwatched(key, KeyEvent::kNone, gone.size());
@@ -289,21 +313,22 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     if (!call.no_ack) give(entry.id, 1);
   }
   if (cx.wants_effects() && !fresh.empty()) TellDelivered(cx, key, *group);
-  cx.ChangedUnwatched(key, KeyEvent::kNone);
+  cx.ChangedUnwatched(key, KeyEvent::kNone, portion->changes);
   return true;
 }
 
 // See ReadForGroup. Behind budget->BeginKey.
 template <typename Header>
 bool ReadKey(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId* after,
-             Budget* budget, Header header, ReplySink& reply) {
+             Budget* budget, Portion* portion, Header header, ReplySink& reply) {
   if (budget->is_spent()) return false;
-  if (call.of_group) return ReadForGroup(cx, call, key, after, budget, header, reply);
+  if (call.of_group) return ReadForGroup(cx, call, key, after, budget, portion, header, reply);
   const auto value = cx.Peek(key);
   if (!value || value->type() != ValueType::kStream) return false;
   const StreamValue& stream = StreamOf(*value);
   if (!HasEntryBehind(stream, *after)) return false;
-  const auto found = EntriesBehind(stream.entries(), *after, call.count, 0, budget);
+  const auto found =
+      EntriesBehind(stream.entries(), *after, call.count, 0, budget, &portion->slice);
   if (found.empty()) return false;
   *after = found.back().id;
   header(found.size());
@@ -363,14 +388,16 @@ bool ReadHere(ShardContext& cx, const ReadCall& call, std::vector<StreamId>* aft
       ReplyKey(call.keys[0], reply);
       reply.Array(entries);
     };
+    Portion all;
     budget.BeginKey(call.keys[0]);
-    return ReadKey(cx, call, call.keys[0], &after->front(), &budget, header, reply);
+    return ReadKey(cx, call, call.keys[0], &after->front(), &budget, &all, header, reply);
   }
   std::vector<KeptReply> kept(call.keys.size());
   for (size_t i = 0; i < kept.size(); ++i) {
     const auto header = [&](size_t entries) { kept[i].Array(entries); };
+    Portion all;
     budget.BeginKey(call.keys[i]);
-    ReadKey(cx, call, call.keys[i], &(*after)[i], &budget, header, kept[i]);
+    ReadKey(cx, call, call.keys[i], &(*after)[i], &budget, &all, header, kept[i]);
   }
   return GiveAll(call, kept, reply);
 }
@@ -388,8 +415,8 @@ class KeysAcross {
   std::string_view key(size_t i) const { return call_.keys[i]; }
 
   // A hop to the shards of those keys from `begin` to `end` that suit(i). There
-  // function(ShardContext&, i, size_t* left) is called for each of them until it returns false;
-  // *left is what is left of the slice. False: none suits.
+  // function(ShardContext&, i, StreamSlice*) is called for each of them until it returns false; the
+  // slice is what the hop may still read. False: none suits.
   template <typename Suits, typename Function>
   bool Hop(size_t begin, size_t end, Suits suits, Function function) {
     std::vector<ShardId> ids;
@@ -401,10 +428,10 @@ class KeysAcross {
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     tx_.HopOn(ids, [&](ShardTurn& turn) {
       ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
-      size_t left = kSliceMembers;
+      StreamSlice slice = StreamSlice::OfHop();
       for (size_t i = begin; i < end; ++i) {
         const bool is_here = shard_of_[i] == turn.shard().id();
-        if (is_here && suits(i) && !function(shard_cx, i, &left)) return;
+        if (is_here && suits(i) && !function(shard_cx, i, &slice)) return;
       }
     });
     return true;
@@ -414,7 +441,7 @@ class KeysAcross {
   void HopToAll(size_t begin, size_t end, Function function) {
     Hop(
         begin, end, [](size_t) { return true; },
-        [&](ShardContext& shard_cx, size_t i, size_t*) {
+        [&](ShardContext& shard_cx, size_t i, StreamSlice*) {
           function(shard_cx, i);
           return true;
         });
@@ -462,25 +489,25 @@ struct KeyRead {
 };
 
 // Reads some more of each key from `begin` to `end` in a hop, again and again until all are done:
-// read(ShardContext&, i, most) reads so many entries at most.
+// read(ShardContext&, i, most, Portion*) reads so many entries at most.
 template <typename Read>
 void ReadInSlices(KeysAcross& keys, std::vector<KeyRead>& reads, size_t begin, size_t end,
                   Read read) {
   helio::LongWork work(1);  // a hop to this thread's own shard does not wait
-  const auto read_some = [&](ShardContext& cx, size_t i, size_t* slice) {
+  const auto read_some = [&](ShardContext& cx, size_t i, StreamSlice* slice) {
     KeyRead& part = reads[i];
     const auto value = cx.Peek(keys.key(i));
     part.is_done = !value || value->type() != ValueType::kStream;
     if (part.is_done) return true;
-    const uint64_t most =
-        std::min<uint64_t>(part.left, SliceOf(*value, StreamOf(*value).entries().size()));
-    const size_t before = part.entries;
-    read(cx, i, most);
-    const size_t got = part.entries - before;
+    const uint64_t most = std::min<uint64_t>(part.left, slice->entries());
+    Portion portion = {.slice = *slice, .changes = part.entries == 0};
+    read(cx, i, most, &portion);
+    const uint64_t got = slice->entries() - portion.slice.entries();
+    *slice = portion.slice;
+    part.entries += got;
     part.left -= got;
-    part.is_done = got < most || part.left == 0;
-    *slice -= std::min(*slice, got);
-    return part.is_done && *slice > 0;
+    part.is_done = part.left == 0 || (got < most && slice->has_room());
+    return part.is_done && slice->has_room();
   };
   while (keys.Hop(
       begin, end, [&](size_t i) { return !reads[i].is_done; }, read_some))
@@ -489,7 +516,7 @@ void ReadInSlices(KeysAcross& keys, std::vector<KeyRead>& reads, size_t begin, s
 
 // What all of them have got. False: nothing, which was not replied; else `tx` is concluded, as a
 // long reply is written without locks. Suspends.
-bool ReplyWithReads(Transaction& tx, const ReadCall& call, const std::vector<KeyRead>& reads,
+bool ReplyWithReads(Transaction& tx, const ReadCall& call, std::vector<KeyRead>& reads,
                     ReplySink& reply) {
   const auto is_replied = [](const KeyRead& read) { return read.is_replied; };
   if (std::none_of(reads.begin(), reads.end(), is_replied)) return false;
@@ -516,22 +543,26 @@ bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
   }
   const bool is_one_step = call.of_group && (call.has_budget() || call.claim_idle_ms);
   keys.ForEachRun([&](size_t begin, size_t end, Budget* budget) {
-    const auto read = [&](ShardContext& shard_cx, size_t i, uint64_t most) {
+    const auto read = [&](ShardContext& shard_cx, size_t i, uint64_t most, Portion* portion) {
       KeyRead& part = reads[i];
       Budget unbounded(call);
       Budget* const its_own = budget != nullptr ? budget : &unbounded;
-      const auto header = [&part](size_t entries) {
+      size_t announced = 0;
+      const auto header = [&](size_t entries) {
         part.is_replied = true;
-        part.entries += entries;
+        announced = entries;
       };
       ReadCall slice = call;
       slice.count = most;
       if (part.entries == 0) its_own->BeginKey(call.keys[i]);
-      ReadKey(shard_cx, slice, call.keys[i], &part.after, its_own, header, part.reply);
+      ReadKey(shard_cx, slice, call.keys[i], &part.after, its_own, portion, header, part.reply);
+      return announced;
     };
     if (!is_one_step) return ReadInSlices(keys, reads, begin, end, read);
-    keys.HopToAll(begin, end,
-                  [&](ShardContext& shard_cx, size_t i) { read(shard_cx, i, call.count); });
+    keys.HopToAll(begin, end, [&](ShardContext& shard_cx, size_t i) {
+      Portion all;
+      reads[i].entries = read(shard_cx, i, call.count, &all);
+    });
   });
   return ReplyWithReads(tx, call, reads, reply);
 }
@@ -617,9 +648,10 @@ void Serve(ShardContext& cx, Args args, const BlockingCall& blocking, std::strin
         reply.Array(entries);
       };
       Budget budget(call);
+      Portion all;
       budget.BeginKey(key);
       StreamId after = blocking.after[i];
-      if (ReadKey(cx, call, key, &after, &budget, header, reply)) return true;
+      if (ReadKey(cx, call, key, &after, &budget, &all, header, reply)) return true;
     }
     return false;
   }();
@@ -662,6 +694,7 @@ void RegisterStreamReadCommands(CommandTable* table) {
               .across = RunAcrossWithoutWaiting<kXRead>,
               .slices = true,
               .asks_for_many = AsksForManyBehind,
+              .takes_many = TakesManyBehind,
               .blocking = &kXRead,
               .arity = -4,
               .flags = kReadonly | kBlocking | kMovableKeys,
@@ -676,6 +709,7 @@ void RegisterStreamReadCommands(CommandTable* table) {
               .across = RunAcrossWithoutWaiting<kXReadGroup>,
               .slices = true,
               .asks_for_many = AsksForManyBehind,
+              .takes_many = TakesManyBehind,
               .blocking = &kXReadGroup,
               .arity = -7,
               .flags = kWrite | kBlocking | kMovableKeys,

@@ -39,6 +39,15 @@ std::optional<uint64_t> ParseMost(std::string_view name, std::string_view text, 
   return Refuse(reply, fmt::format("ERR {} must be a positive integer", name));
 }
 
+// Where the group of an XREADGROUP stands, the consumer behind it; 0: nowhere.
+size_t FindGroupName(Args args) {
+  for (size_t i = 1; i + 2 < args.size() && !IsOption(args[i], "STREAMS"); ++i) {
+    if (IsOption(args[i], "GROUP")) return i + 1;
+    i += ArgumentsOf(args[i]);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<KeyRange> FindStreamKeys(Args args) {
@@ -145,6 +154,30 @@ bool AsksForManyBehind(Args args) {
     i += ArgumentsOf(args[i]);
   }
   return true;
+}
+
+bool TakesManyBehind(const CompactValue& value, Args args, size_t key_at) {
+  const std::optional<KeyRange> keys = FindStreamKeys(args);
+  if (value.type() != ValueType::kStream || !keys) return false;
+  const size_t id_at = key_at + (keys->end - keys->first);
+  if (id_at >= args.size()) return false;
+  const StreamValue& stream = StreamOf(value);
+  if (!IsReadGroup(args)) {
+    std::optional<StreamId> after = ParseStreamId(args[id_at], 0);  // not "$" or "+": one at most
+    return after && after->Increment() && TakesMany(stream, *after, StreamId::Max());
+  }
+  const size_t name_at = FindGroupName(args);
+  const StreamGroup* const group = name_at != 0 ? stream.FindGroup(args[name_at]) : nullptr;
+  if (group == nullptr) return false;
+  if (args[id_at] == ">") {
+    StreamId after = group->last_id;
+    return after.Increment() && TakesMany(stream, after, StreamId::Max());
+  }
+  const StreamConsumer* const consumer = group->FindConsumer(args[name_at + 1]);
+  if (consumer == nullptr) return false;
+  const size_t pending = consumer->pending.size();
+  const size_t bytes_each = value.HeapBytes() / (stream.size() + group->pending().size() + 1);
+  return pending >= kLargeMembers || pending * bytes_each >= kManyBytes;
 }
 
 }  // namespace dfly

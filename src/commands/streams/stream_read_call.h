@@ -41,6 +41,8 @@ std::optional<KeyRange> FindStreamKeys(Args args);
 bool HasTimeout(Args args);
 // Command::asks_for_many. A call that may wait is tried where its key is, in one step.
 bool AsksForManyBehind(Args args);
+// Command::takes_many.
+bool TakesManyBehind(const CompactValue& value, Args args, size_t key_at);
 
 // --- The bytes of a reply in RESP ---
 

@@ -161,6 +161,37 @@ TEST_P(StreamSlicesTest, AllOfAStream) {
   EXPECT_EQ(Run("xinfo stream text1 full count 0"), kWrongType);
 }
 
+// Slices of one thing each: all of them get further.
+TEST_P(StreamSlicesTest, AllOfAStreamOfFewLongEntries) {
+  for (const std::string key : {"few1", "few2"}) {
+    for (const std::string id : {"1-1", "1-2", "1-3"}) {
+      RunWords({"xadd", key, id, "field", std::string(300'000, 'x')});
+    }
+    for (const std::string group : {"a", "b", "empty"}) {
+      Run("xgroup create " + key + " " + group + " 0");
+      Run("xgroup createconsumer " + key + " " + group + " idle");
+    }
+    Run("xreadgroup group a c count 2 streams " + key + " >");
+    Run("xreadgroup group a d count 1 streams " + key + " >");
+    Run("xreadgroup group b c count 1 streams " + key + " >");
+  }
+  ExpectTheSame("xinfo stream few$ full count 0");
+  ExpectTheSame("xinfo stream few$ full count 8192");
+}
+
+TEST_P(StreamSlicesTest, AllOfAStreamOfManyConsumers) {
+  for (const std::string key : {"many1", "many2"}) {
+    Run("xadd " + key + " 1-1 field value");
+    for (const std::string group : {"a", "b", "c"}) {
+      Run("xgroup create " + key + " " + group + " 0");
+      for (int i = 0; i < 5000; ++i) {
+        Run("xgroup createconsumer " + key + " " + group + " consumer" + std::to_string(i));
+      }
+    }
+  }
+  ExpectTheSame("xinfo stream many$ full count 0");
+}
+
 TEST_P(StreamSlicesTest, AConsumerGoesWithAllThatItHasPending) {
   Group("g", 1500);
   for (const std::string consumer : {"b", "a", "c", "none", "a"}) {

@@ -2,6 +2,7 @@
 // What the files of the stream family share: reading ids, writing entries.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,6 +55,27 @@ std::vector<StreamEntry> EntriesOf(const StreamEntries& entries, StreamId first,
                                    uint64_t most, bool backwards = false);
 void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
 
+// What a hop may still read of a stream: at least one entry. It goes by the bytes of those that are
+// read, since few that are left may be large, and much of a stream may be what is pending.
+class StreamSlice {
+ public:
+  static StreamSlice OfHop() { return StreamSlice(kSliceMembers, kSliceBytes); }
+  static StreamSlice Unbounded() { return StreamSlice(UINT64_MAX, UINT64_MAX); }
+
+  bool has_room() const { return entries_ > 0 && bytes_ > 0; }
+  uint64_t entries() const { return entries_; }
+  void Took(size_t bytes) {
+    --entries_;
+    bytes_ -= std::min<uint64_t>(bytes, bytes_);
+  }
+
+ private:
+  StreamSlice(uint64_t entries, uint64_t bytes) : entries_(entries), bytes_(bytes) {}
+
+  uint64_t entries_;
+  uint64_t bytes_;
+};
+
 // The same in slices, of a stream that is locked: keeps the replies of its entries.
 class EntryCopy {
  public:
@@ -66,17 +88,17 @@ class EntryCopy {
     has_value_ = true;
     if (left_ == 0) return false;
     const StreamEntries& entries = StreamOf(*value).entries();
-    size_t slice = SliceOf(*value, entries.size());
+    StreamSlice slice = StreamSlice::OfHop();
     bool goes_on = false;
     const auto add = [&](const StreamEntry& entry) {
-      if (slice == 0) {
+      if (!slice.has_room()) {
         (backwards_ ? last_ : first_) = entry.id;
         goes_on = true;
         return false;
       }
       ReplyEntry(entry, replies_);
       ++count_;
-      --slice;
+      slice.Took(entry.bytes);
       return --left_ != 0;
     };
     backwards_ ? entries.ForEachBackwards(first_, last_, add) : entries.ForEach(first_, last_, add);
@@ -85,7 +107,7 @@ class EntryCopy {
 
   bool has_value() const { return has_value_; }  // there is such a key
   size_t count() const { return count_; }
-  const KeptReply& replies() const { return replies_; }
+  KeptReply& replies() { return replies_; }
 
  private:
   StreamId first_, last_;  // of those that are left
@@ -95,6 +117,11 @@ class EntryCopy {
   size_t count_ = 0;
   KeptReply replies_;
 };
+
+// For Command::takes_many: whether there is much from `first` to `last`.
+inline bool TakesMany(const StreamValue& stream, StreamId first, StreamId last) {
+  return stream.entries().HasMany(first, last, kLargeMembers, kManyBytes);
+}
 
 // The consumer of that name, made and reported if need be.
 StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,

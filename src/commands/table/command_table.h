@@ -19,6 +19,7 @@
 namespace dfly {
 
 class CommandClient;
+class CompactValue;
 class CoordinatorContext;
 struct BlockingForm;
 class ShardContext;
@@ -241,6 +242,9 @@ struct Command {
   bool slices = false;
   // With `slices`: whether it may need much of such a value. Null: it needs all.
   bool (*asks_for_many)(Args args) = nullptr;
+  // Besides, for what only a look at the large value of the key `args[key_at]` can tell: whether it
+  // needs much of this one. Cheap: it is called before each such command. Null: it does.
+  bool (*takes_many)(const CompactValue& value, Args args, size_t key_at) = nullptr;
   // With `slices`: whether what it is given is much, which alone decides then (RESTORE). Or null.
   bool (*brings_much)(Args args) = nullptr;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait

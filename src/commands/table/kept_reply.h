@@ -27,18 +27,17 @@ namespace dfly {
 // Suspends: GiveInSlices.
 class KeptReply final : public RefusingSink {
  public:
-  KeptReply() = default;
-  // For what has another shape in RESP3.
-  explicit KeptReply(const ReplySink& of) { set_resp3(of.resp3()); }
-
   bool empty() const { return blocks_.empty(); }
   void GiveTo(ReplySink& reply) const {
-    Give(reply, [] {});
+    for (const Block& block : blocks_) Give(block, reply, [] {});
   }
-  // The same, while others run in between. Suspends.
-  void GiveInSlices(ReplySink& reply) const {
+  // The same, while others run in between; frees it on the way. Suspends.
+  void GiveInSlices(ReplySink& reply) {
     helio::LongWork work;
-    Give(reply, [&work] { work.Step(); });
+    for (Block& block : blocks_) {
+      Give(block, reply, [&work] { work.Step(); });
+      block = {};
+    }
   }
 
   void Bulk(std::string_view text) override {
@@ -55,7 +54,7 @@ class KeptReply final : public RefusingSink {
   enum class Kind : uint8_t { kBulk, kInteger, kNull, kNullArray, kArray, kMap };
   struct Block {
     std::unique_ptr<char[]> bytes;
-    size_t used;
+    size_t used = 0;
   };
   static constexpr size_t kHeadMax = 11;  // bytes of a record without the text
 
@@ -76,42 +75,40 @@ class KeptReply final : public RefusingSink {
     constexpr size_t kFirst = 256;
     constexpr size_t kMost = 64 * 1024;
     left_ = std::max(bytes, std::min(kMost, kFirst << std::min<size_t>(blocks_.size(), 8)));
-    blocks_.push_back({std::make_unique_for_overwrite<char[]>(left_), 0});
+    blocks_.push_back({.bytes = std::make_unique_for_overwrite<char[]>(left_)});
   }
 
   template <typename Step>
-  void Give(ReplySink& reply, Step step) const {
-    for (const Block& block : blocks_) {
-      const char* at = block.bytes.get();
-      for (const char* const end = at + block.used; at != end; step()) {
-        const auto kind = static_cast<Kind>(*at++);
-        uint64_t number = 0;
-        for (int shift = 0;; shift += 7) {
-          const auto byte = static_cast<uint8_t>(*at++);
-          number |= uint64_t{byte & 127u} << shift;
-          if (byte < 128) break;
-        }
-        switch (kind) {
-          case Kind::kBulk:
-            reply.Bulk({at, number});
-            at += number;
-            break;
-          case Kind::kInteger:
-            reply.Integer(static_cast<int64_t>(number));
-            break;
-          case Kind::kNull:
-            reply.Null();
-            break;
-          case Kind::kNullArray:
-            reply.NullArray();
-            break;
-          case Kind::kArray:
-            reply.Array(number);
-            break;
-          case Kind::kMap:
-            reply.Map(number);
-            break;
-        }
+  static void Give(const Block& block, ReplySink& reply, Step step) {
+    const char* at = block.bytes.get();
+    for (const char* const end = at + block.used; at != end; step()) {
+      const auto kind = static_cast<Kind>(*at++);
+      uint64_t number = 0;
+      for (int shift = 0;; shift += 7) {
+        const auto byte = static_cast<uint8_t>(*at++);
+        number |= uint64_t{byte & 127u} << shift;
+        if (byte < 128) break;
+      }
+      switch (kind) {
+        case Kind::kBulk:
+          reply.Bulk({at, number});
+          at += number;
+          break;
+        case Kind::kInteger:
+          reply.Integer(static_cast<int64_t>(number));
+          break;
+        case Kind::kNull:
+          reply.Null();
+          break;
+        case Kind::kNullArray:
+          reply.NullArray();
+          break;
+        case Kind::kArray:
+          reply.Array(number);
+          break;
+        case Kind::kMap:
+          reply.Map(number);
+          break;
       }
     }
   }

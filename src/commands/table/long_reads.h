@@ -32,6 +32,8 @@ namespace dfly {
 inline constexpr size_t kLargeMembers = 8192;
 inline constexpr size_t kSliceMembers = 1024;
 inline constexpr size_t kSliceBytes = 256 * 1024;
+// Much of a large value, whatever the number of its members.
+inline constexpr size_t kManyBytes = 4 * kSliceBytes;
 // Of a string that is read and not copied.
 inline constexpr size_t kSliceBytesRead = 1024 * 1024;
 
@@ -47,6 +49,8 @@ class MemberList {
     blocks_ = std::exchange(other.blocks_, {});
     free_ = std::exchange(other.free_, nullptr);
     left_ = std::exchange(other.left_, 0);
+    freed_blocks_ = std::exchange(other.freed_blocks_, 0);
+    freed_pages_ = std::exchange(other.freed_pages_, 0);
     return *this;
   }
   void Add(std::string_view member) {
@@ -60,16 +64,29 @@ class MemberList {
   }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // Valid as long as the list, or what it was moved to.
+  // Valid as long as the list, or what it was moved to, but for FreeBefore.
   std::string_view operator[](size_t index) const {
     const Place& place = pages_[index / kPage][index % kPage];
     return {place.data, place.size};
+  }
+  // Those in front of `index` are not needed any more: most of them are freed. For who goes through
+  // the list once, when it is complete.
+  void FreeBefore(size_t index) {
+    for (; freed_blocks_ + 1 < blocks_.size() && blocks_[freed_blocks_ + 1].first <= index;
+         ++freed_blocks_) {
+      blocks_[freed_blocks_].bytes.reset();
+    }
+    for (; freed_pages_ < index / kPage; ++freed_pages_) pages_[freed_pages_].reset();
   }
 
  private:
   struct Place {
     const char* data;
     size_t size;
+  };
+  struct Block {
+    std::unique_ptr<char[]> bytes;
+    size_t first;  // index of its first member
   };
   static constexpr size_t kPage = 256;  // places
 
@@ -78,15 +95,16 @@ class MemberList {
     constexpr size_t kFirst = 256;
     constexpr size_t kMost = 64 * 1024;
     left_ = std::max(bytes, std::min(kMost, kFirst << std::min<size_t>(blocks_.size(), 8)));
-    blocks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
-    free_ = blocks_.back().get();
+    blocks_.push_back({.bytes = std::make_unique_for_overwrite<char[]>(left_), .first = size_});
+    free_ = blocks_.back().bytes.get();
   }
 
   std::vector<std::unique_ptr<Place[]>> pages_;
   size_t size_ = 0;
-  std::vector<std::unique_ptr<char[]>> blocks_;
+  std::vector<Block> blocks_;
   char* free_ = nullptr;  // in the last block
-  size_t left_ = 0;
+  size_t left_ = 0;       // there
+  size_t freed_blocks_ = 0, freed_pages_ = 0;
 };
 
 // How many of a value's `elements` a slice takes.
@@ -187,10 +205,11 @@ inline void ReplyWithText(LargeText text, ReplySink& reply) {
   LentBlock::Return(block);
 }
 
-// The copied members as bulk strings; the header is there already. Suspends.
-inline void ReplyWithMembers(const MemberList& members, ReplySink& reply) {
+// The copied members as bulk strings; the header is there already. Frees them on the way. Suspends.
+inline void ReplyWithMembers(MemberList& members, ReplySink& reply) {
   helio::LongWork work;
   for (size_t i = 0; i < members.size(); ++i) {
+    members.FreeBefore(i);
     reply.Bulk(members[i]);
     work.Step();
   }

@@ -38,8 +38,8 @@ class MemberScan {
     ReplyHead(reply);
     for (size_t i = 0; i < texts_.size(); ++i) reply.Bulk(texts_[i]);
   }
-  // Suspends.
-  void ReplyInSlices(ReplySink& reply) const {
+  // Once. Suspends.
+  void ReplyInSlices(ReplySink& reply) {
     ReplyHead(reply);
     ReplyWithMembers(texts_, reply);
   }

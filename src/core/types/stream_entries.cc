@@ -117,6 +117,21 @@ void StreamEntries::Walk::Read() {
   entry_.values_ = at;
   for (size_t i = entry_.fields << has_names; i > 0; --i) at += PackedContentBytes(at);
   next_ = at;
+  entry_.bytes = static_cast<size_t>(at - at_);
+}
+
+bool StreamEntries::HasMany(StreamId first, StreamId last, uint64_t entries, size_t bytes) const {
+  uint64_t entries_found = 0;
+  size_t bytes_found = 0;
+  for (size_t i = IndexOf(first); i < nodes_count_; ++i) {
+    const Node& node = *at(i);
+    if (node.first > last) break;
+    if (node.last < first) continue;
+    entries_found += node.live;
+    bytes_found += node.end;
+    if (entries_found >= entries || bytes_found >= bytes) return true;
+  }
+  return false;
 }
 
 size_t StreamEntries::IndexOf(StreamId id) const {

@@ -42,6 +42,7 @@ class StreamEntry {
  public:
   StreamId id;
   size_t fields = 0;
+  size_t bytes = 0;  // that it takes, but for names that it shares
 
   // Whether its names are those in front of its node.
   bool shares_names() const { return names_ != nullptr; }
@@ -106,7 +107,10 @@ class StreamEntries {
   // function(const StreamEntry&) -> bool: go on? For those from `first` to `last`, both included.
   template <typename Function>
   void ForEach(StreamId first, StreamId last, Function function) const;
-  // The same from `last` to `first`.
+  // Whether there are about so many entries, or bytes of entries, from `first` to `last`. Looks at
+  // nodes only.
+  bool HasMany(StreamId first, StreamId last, uint64_t entries, size_t bytes) const;
+  // The same as ForEach, from `last` to `first`.
   template <typename Function>
   void ForEachBackwards(StreamId first, StreamId last, Function function) const;
 

@@ -103,6 +103,22 @@ TEST_F(StreamEntriesTest, ANodeCountsTheBytesOfRedisForm) {
   EXPECT_EQ(entries_.NodeListpackBytes(0), 42u + 2 + 2 + 3 + 2 + 3 + 103 + 2);
 }
 
+TEST_F(StreamEntriesTest, ManyEntriesAreCountedByNodes) {
+  constexpr size_t kAnyBytes = SIZE_MAX;
+  EXPECT_FALSE(entries_.HasMany(StreamId::Min(), StreamId::Max(), 1, 1));
+  for (uint64_t i = 1; i <= 1000; ++i) Append({1, i}, {"field", "value"});
+  EXPECT_TRUE(entries_.HasMany(StreamId::Min(), StreamId::Max(), 1000, kAnyBytes));
+  EXPECT_FALSE(entries_.HasMany(StreamId::Min(), StreamId::Max(), 1001, kAnyBytes));
+  EXPECT_TRUE(entries_.HasMany({1, 501}, {1, 1000}, 500, kAnyBytes));
+  EXPECT_FALSE(entries_.HasMany({1, 501}, {1, 1000}, 601, kAnyBytes));
+  EXPECT_FALSE(entries_.HasMany({1, 1}, {1, 200}, 301, kAnyBytes));
+  EXPECT_FALSE(entries_.HasMany({1, 1000}, StreamId::Max(), 101, kAnyBytes));
+  EXPECT_FALSE(entries_.HasMany({1, 1001}, StreamId::Max(), 1, 1));
+  Append({2, 1}, {"field", std::string(10'000, 'x')});
+  EXPECT_TRUE(entries_.HasMany({2, 0}, StreamId::Max(), 1001, 10'000));
+  EXPECT_FALSE(entries_.HasMany({2, 0}, StreamId::Max(), 1001, 20'000));
+}
+
 TEST_F(StreamEntriesTest, ANodeGoesWithItsLastEntry) {
   for (uint64_t i = 1; i <= 30; ++i) Append({i, 0}, {"a", "b"}, {.node_entries = 10});
   EXPECT_FALSE(entries_.Erase({31, 0}));
