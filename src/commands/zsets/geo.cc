@@ -379,7 +379,8 @@ void StepOf(helio::LongWork* work) {
 // Owner: a brief, or one after another of those that a coordinator sends to the key's shard.
 class Search {
  public:
-  explicit Search(const Query& query) : query_(query), shape_(query.shape) {}
+  // `query` outlives it.
+  explicit Search(Query* query) : query_(*query) {}
 
   // Whether it goes on: else error() is to be replied, or, if there is none, that nothing is there.
   // `zset`: null if there is no key. Before LookAtSome.
@@ -393,11 +394,11 @@ class Search {
           error_ = kErrNoSuchPlace;
           break;
         }
-        shape_.center = GeoDecode(*score);
+        query_.shape.center = GeoDecode(*score);
       }
     }
     if (!error_.empty() || zset == nullptr) return false;
-    ranges_ = GeoCover(shape_);
+    ranges_ = GeoCover(query_.shape);
     return true;
   }
   bool has_begun() const { return has_begun_; }
@@ -427,7 +428,7 @@ class Search {
       const size_t chunk = std::min({kChunk, end_ - at_, count});
       zset.ForRange(at_, chunk, false, [this](std::string_view member, double score) {
         if (found_.members.size() >= enough()) return;
-        const auto distance = shape_.DistanceWithin(GeoDecode(score));
+        const auto distance = query_.shape.DistanceWithin(GeoDecode(score));
         if (!distance) return;
         found_.members.Add(member, score);
         found_.distances.push_back(*distance);
@@ -460,10 +461,9 @@ class Search {
  private:
   uint64_t enough() const { return query_.any ? query_.count : UINT64_MAX; }
 
-  const Query& query_;
-  GeoShape shape_;  // where it really is
+  Query& query_;
   bool has_begun_ = false;
-  std::string error_;
+  std::string_view error_;
   std::vector<GeoScores> ranges_;
   size_t next_range_ = 0;
   size_t at_ = 0, end_ = 0;  // ranks: how far it is in the range before that one
@@ -503,10 +503,10 @@ KeyEvent StoreEvent(const SearchForm& form) {
 
 template <const SearchForm& kForm>
 void GeoSearch(ShardContext& cx, Args args, ReplySink& reply) {
-  const Query query = QueryParser(args, kForm).Parse();
+  Query query = QueryParser(args, kForm).Parse();
   const auto value = cx.FindReadOnly(args[kForm.source_at()], ValueType::kZset);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  Search search(query);
+  Search search(&query);
   std::optional<ZsetValue> zset;
   if (value) zset.emplace(ToRead(*value));
   const bool goes_on = search.Begin(zset ? &*zset : nullptr);
@@ -526,7 +526,7 @@ void GeoSearch(ShardContext& cx, Args args, ReplySink& reply) {
 // For CopyInSlices.
 class SearchCopy {
  public:
-  explicit SearchCopy(const Query& query) : search_(query) {}
+  explicit SearchCopy(Query* query) : search_(query) {}
 
   bool CopySome(ShardContext& cx, const ShardContext::ReadHandle& value) {
     const ZsetValue zset = ToRead(*value);
@@ -535,7 +535,7 @@ class SearchCopy {
       if (!search_.Begin(&zset)) return false;
       if (zset.size() > kLargeMembers) search_.Reserve(zset);
     }
-    return search_.LookAtSome(zset, kSliceMembers);
+    return search_.LookAtSome(zset, SliceOf(*value, zset.size()));
   }
   Search& search() { return search_; }
   const PackedLimit& limit() const { return limit_; }  // of a shard with the key
@@ -548,11 +548,11 @@ class SearchCopy {
 // Suspends.
 template <const SearchForm& kForm>
 void GeoSearchInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const Query query = QueryParser(args, kForm).Parse();
+  Query query = QueryParser(args, kForm).Parse();
   const std::string_view source = args[kForm.source_at()];
   std::optional<KeyParts<CopyLook>> parts(std::in_place, cx, std::span(&source, 1));
   if (query.target) parts->SetTarget(*query.target);
-  SearchCopy copy(query);
+  SearchCopy copy(&query);
   if (!CopyInSlices(*parts, source, ValueType::kZset, reply, &copy)) return;
   Search& search = copy.search();
   if (!search.has_begun()) search.Begin(nullptr);

@@ -70,15 +70,15 @@ class Draw {
 
   size_t left() const { return left_; }
   // REQUIRES: left() > 0.
-  size_t Next() {
+  size_t Next(helio::Random& random) {
     const size_t at = left_--;
     switch (how_) {
       case How::kAll:  // from the last one on, as redis-server walks
         return at - 1;
       case How::kWithRepeats:
-        return LocalRandom().Uniform(size_);
+        return random.Uniform(size_);
       case How::kOfMany:
-        while (LocalRandom().Uniform(size_ - rank_) >= at) ++rank_;
+        while (random.Uniform(size_ - rank_) >= at) ++rank_;
         return rank_++;
       case How::kChosen:
         break;
@@ -145,16 +145,17 @@ void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   std::optional<Draw> draw = Begin(*options, value ? ToRead(*value).size() : 0, reply);
   if (!draw) return;
+  helio::Random& random = LocalRandom();
   const ZsetValue zset = ToRead(*value);
   if (!options->has_count) {
-    return zset.ForRange(draw->Next(), 1, false,
+    return zset.ForRange(draw->Next(random), 1, false,
                          [&reply](std::string_view member, double) { reply.Bulk(member); });
   }
   if (draw->left() == zset.size() && options->count > 0) {
     return ReplyWithRange(zset, {zset.size() - 1, zset.size()}, true, options->with_scores, reply);
   }
   RangeWriter write(draw->left(), options->with_scores, reply);
-  while (draw->left() > 0) zset.ForRange(draw->Next(), 1, false, write);
+  while (draw->left() > 0) zset.ForRange(draw->Next(random), 1, false, write);
 }
 
 // Suspends.
@@ -187,9 +188,11 @@ void ZRandMemberInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
                       [&](ShardContext& shard_cx, const Parts::Item&) {
                         const auto value = shard_cx.Peek(key);
                         if (!value) return false;
+                        helio::Random& random = LocalRandom();
                         const ZsetValue zset = ToRead(*value);
-                        for (size_t i = std::min(kSlice, draw->left()); i > 0; --i) {
-                          zset.ForRange(draw->Next(), 1, false,
+                        size_t some = std::min(kSlice, SliceOf(*value, zset.size()));
+                        for (some = std::min(some, draw->left()); some > 0; --some) {
+                          zset.ForRange(draw->Next(random), 1, false,
                                         [&found](std::string_view member, double score) {
                                           found.Add(member, score);
                                         });

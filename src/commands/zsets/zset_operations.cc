@@ -610,8 +610,8 @@ void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply,
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     step();
-    return ZsetValue::IsBefore(found.members[a], found.scores[a], found.members[b],
-                               found.scores[b]);
+    if (found.scores[a] != found.scores[b]) return found.scores[a] < found.scores[b];
+    return found.members[a] < found.members[b];
   });
   RangeWriter write(found.size(), with_scores, reply);
   for (size_t index : order) {

@@ -10,6 +10,8 @@
 
 #include "commands/table/blocking.h"
 #include "commands/table/command_table.h"
+#include "commands/table/key_parts.h"
+#include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "commands/zsets/zset_commands.h"
 #include "core/text/numbers.h"
@@ -40,21 +42,25 @@ void ReplyWithFirst(const ZsetValue& zset, Which which, ReplySink& reply) {
                 });
 }
 
-// ZPOPMIN key [count]
+// ZPOPMIN key [count]: how many. Replies the error and returns none if they are not valid.
+std::optional<uint64_t> ParsePop(Args args, ReplySink& reply) {
+  if (args.size() > 3) return Refuse(reply, kErrSyntax);
+  if (args.size() < 3) return 1;
+  const std::optional<int64_t> count = ParseInt64(args[2]);
+  if (!count || *count < 0) return Refuse(reply, kErrNotPositive);
+  return static_cast<uint64_t>(*count);
+}
+
 template <Which kWhich>
 void Pop(ShardContext& cx, Args args, ReplySink& reply) {
-  if (args.size() > 3) return reply.Error(kErrSyntax);
-  const bool has_count = args.size() == 3;
-  std::optional<int64_t> count = 1;
-  if (has_count) {
-    count = ParseInt64(args[2]);
-    if (!count || *count < 0) return reply.Error(kErrNotPositive);
-  }
+  const std::optional<uint64_t> count = ParsePop(args, reply);
+  if (!count) return;
   auto value = cx.FindMutable(args.key(), ValueType::kZset);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value || *count == 0) return reply.Array(0);
   ZsetValue zset(&*value);
-  const size_t popped = std::min<uint64_t>(zset.size(), static_cast<uint64_t>(*count));
+  const size_t popped = std::min<uint64_t>(zset.size(), *count);
+  const bool has_count = args.size() == 3;
   if (has_count || !reply.resp3()) {
     ReplyWithRange(zset, RangeAt(zset, kWhich, popped), kWhich == Which::kMax, true, reply);
   } else {
@@ -62,6 +68,60 @@ void Pop(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithFirst(zset, kWhich, reply);
   }
   Remove(cx, args.key(), zset, kWhich, popped);
+}
+
+// What is popped is copied in slices. The last hop removes it, all at once. Suspends.
+template <Which kWhich>
+void PopInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<uint64_t> count = ParsePop(args, reply);
+  if (!count) return;
+  struct Look {
+    bool is_wrong_type = false;
+  };
+  using Parts = KeyParts<Look>;
+  const std::string_view key = args.key();
+  ScoredMembers popped;
+  {
+    Parts parts(cx, {&key, 1});
+    parts.SetTarget(key);
+    const auto look = [key](ShardContext& shard_cx, Parts::Item& item) {
+      const auto value = shard_cx.Peek(key);
+      item.part.is_wrong_type = value && value->type() != ValueType::kZset;
+    };
+    if (!parts.Hop(look)) return;
+    if (parts.items()[0].part.is_wrong_type) return reply.Error(kErrWrongType);
+    parts.HopInSlices([](const Parts::Item&) { return true; },
+                      [&](ShardContext& shard_cx, const Parts::Item&) {
+                        const auto value = shard_cx.Peek(key);
+                        if (!value) return false;
+                        const ZsetValue zset = ToRead(*value);
+                        const size_t all = std::min<uint64_t>(zset.size(), *count);
+                        const size_t done = popped.size();
+                        popped.Reserve(all);
+                        const size_t some = std::min(all - done, SliceOf(*value, zset.size()));
+                        const bool is_max = kWhich == Which::kMax;
+                        zset.ForRange(is_max ? zset.size() - 1 - done : done, some, is_max,
+                                      [&popped](std::string_view member, double score) {
+                                        popped.Add(member, score);
+                                      });
+                        return popped.size() < all;
+                      });
+    parts.HopToTarget([&](ShardContext& shard_cx) {
+      if (popped.size() == 0) return;
+      auto value = shard_cx.FindMutable(key, ValueType::kZset);
+      if (value) Remove(shard_cx, key, ZsetValue(&*value), kWhich, popped.size());
+    });
+  }
+  const bool is_pair = args.size() < 3 && reply.resp3() && popped.size() > 0;
+  if (!is_pair) return ReplyWithScored(popped, true, reply);
+  reply.Array(2);
+  reply.Bulk(popped.members[0]);
+  reply.Double(popped.scores[0]);
+}
+
+bool PopsMany(Args args) {
+  const std::optional<int64_t> count = args.size() == 3 ? ParseInt64(args[2]) : std::nullopt;
+  return count && *count >= static_cast<int64_t>(kLargeMembers);
 }
 
 // --- ZMPOP ---
@@ -184,10 +244,13 @@ void RegisterZsetPops(CommandTable* table) {
   const auto add = [table](std::string_view name, ShardHandler run, CoordinatorHandler across,
                            const BlockingForm* blocking, int arity, uint32_t flags, KeySpec keys,
                            std::string_view summary, std::string_view since,
-                           std::string_view complexity) {
+                           std::string_view complexity,
+                           bool (*asks_for_many)(Args args) = nullptr) {
     table->Add({.name = name,
                 .run = run,
                 .across = across,
+                .slices = asks_for_many != nullptr,
+                .asks_for_many = asks_for_many,
                 .blocking = blocking,
                 .arity = arity,
                 .flags = kWrite | flags,
@@ -195,10 +258,10 @@ void RegisterZsetPops(CommandTable* table) {
                 .keys = keys,
                 .docs = {summary, since, "sorted-set", complexity}});
   };
-  add("zpopmin", Pop<Which::kMin>, nullptr, nullptr, -2, kFast, KeyAt(1, kTakes),
-      "Removes and returns the members with the lowest scores.", "5.0.0", kRemove);
-  add("zpopmax", Pop<Which::kMax>, nullptr, nullptr, -2, kFast, KeyAt(1, kTakes),
-      "Removes and returns the members with the highest scores.", "5.0.0", kRemove);
+  add("zpopmin", Pop<Which::kMin>, PopInSlices<Which::kMin>, nullptr, -2, kFast, KeyAt(1, kTakes),
+      "Removes and returns the members with the lowest scores.", "5.0.0", kRemove, PopsMany);
+  add("zpopmax", Pop<Which::kMax>, PopInSlices<Which::kMax>, nullptr, -2, kFast, KeyAt(1, kTakes),
+      "Removes and returns the members with the highest scores.", "5.0.0", kRemove, PopsMany);
   add("zmpop", RunWithoutWaiting<kZMPop>, RunAcrossWithoutWaiting<kZMPop>, nullptr, -4,
       kMovableKeys, KeysCountedAt(1, kTakes),
       "Removes and returns the first or last members of the first sorted set that exists.", "7.0.0",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What waits for members is tested with a server, in tests/test_blocking.py.
 #include <string>
+#include <vector>
 
 #include "commands/testing/test_harness.h"
 
@@ -46,6 +47,41 @@ TEST_P(ZsetPopsTest, WithoutWaitingBlockingFormsDoTheSame) {
     EXPECT_EQ(Run("bzpopmin a b c 0"), "(nil)");
     EXPECT_EQ(Run("bzmpop 0 2 a b min"), "(nil)");
   });
+}
+
+// From "z1" in slices, from "z2" at once.
+TEST_P(ZsetPopsTest, ManyArePoppedInSlices) {
+  std::vector<std::string> words = {"zadd", ""};
+  for (int i = 0; i < 20'000; ++i) {
+    words.push_back(std::to_string(i / 2));
+    words.push_back("member:" + std::to_string(i));
+  }
+  for (const bool is_resp3 : {false, true}) {
+    resp3_ = is_resp3;
+    for (const std::string key : {"z1", "z2"}) {
+      words[1] = key;
+      EXPECT_EQ(RunWords(words), ":20000");
+      Run("expire " + key + " 1000");
+    }
+    for (const std::string pop : {"zpopmin", "zpopmax"}) {
+      for (const char* count : {" 3", " 4000", " 0", "", " x", " -1", " 1 2"}) {
+        EXPECT_EQ(Run(pop + " z1" + count), Run(pop + " z2" + count)) << pop << count;
+        EXPECT_EQ(Run("zcard z1"), Run("zcard z2"));
+      }
+    }
+    EXPECT_EQ(Run("zcard z1"), ":11992");
+    EXPECT_EQ(Run("ttl z1"), ":1000");
+    Effects();
+    const std::string all = Run("zpopmax z1 9000000");
+    EXPECT_EQ(Effects(), std::vector<std::string>{"0 ZPOPMAX z1 11992"});
+    EXPECT_EQ(all, Run("zpopmax z2 11992"));
+    EXPECT_EQ(Run("exists z1 z2"), ":0");
+    EXPECT_EQ(Run("zpopmin z1 9000"), "[]");
+    EXPECT_EQ(Run("zpopmin z1"), "[]");
+    Run("set z1 x");
+    EXPECT_EQ(Run("zpopmin z1 9000"), kWrongType);
+    Run("del z1");
+  }
 }
 
 TEST_P(ZsetPopsTest, Resp3HasDoubles) {
