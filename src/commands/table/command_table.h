@@ -19,6 +19,7 @@
 namespace dfly {
 
 class CommandClient;
+class CompactValue;
 class CoordinatorContext;
 struct BlockingForm;
 class ShardContext;
@@ -243,6 +244,8 @@ struct Command {
   bool (*asks_for_many)(Args args) = nullptr;
   // With `slices`: whether what it is given is much, which alone decides then (RESTORE). Or null.
   bool (*brings_much)(Args args) = nullptr;
+  // With `slices`: whether it would take much of this large value. Null: it would.
+  bool (*takes_many)(const CompactValue& value, Args args) = nullptr;
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
   // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.

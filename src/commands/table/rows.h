@@ -12,6 +12,7 @@ namespace dfly {
 struct InSlices {
   CoordinatorHandler across = nullptr;
   bool (*asks_for_many)(Args args) = nullptr;
+  bool (*takes_many)(const CompactValue& value, Args args) = nullptr;
 };
 
 // Adds the commands of a family whose keys are in one shard.
@@ -32,6 +33,7 @@ class FamilyRows {
                 .across = in_slices.across,
                 .slices = in_slices.across != nullptr,
                 .asks_for_many = in_slices.asks_for_many,
+                .takes_many = in_slices.takes_many,
                 .arity = arity,
                 .flags = flags,
                 .categories = categories_,

@@ -224,10 +224,11 @@ bool Exclusion::TakesLong(const Shard& shard, int db_index, const Command& comma
     // For small values a coordinator would cost 2 to 9 times.
     if (!it) continue;
     const CompactValue& value = it->value;
-    if (value.HeapBytes() >=
+    if (value.HeapBytes() <
         (value.is_string() ? Database::kLargeStringBytes : Database::kLargeValueBytes)) {
-      return true;
+      continue;
     }
+    if (command.takes_many == nullptr || command.takes_many(value, args)) return true;
   }
   return false;
 }
