@@ -202,9 +202,11 @@ def fill_many(c):
     places(c, "{k}geo", MANY)
 
 
+NAMES = {"z", "y", "few", "geo", "to"}
+
+
 def tagged(line):
-    keys = {"z", "y", "few", "geo", "to"}
-    return [f"{{k}}{word}" if word in keys else word for word in line]
+    return [f"{{k}}{word}" if word in NAMES else word for word in line]
 
 
 def most_between(server, lines):
@@ -232,6 +234,73 @@ def test_others_run_in_between(start_server, threads):
     """Keys and counter are in one shard, whose thread the other client needs."""
     counts = most_between(start_server(proactor_threads=threads), READS)
     assert not [line for line, most in counts.items() if most <= 5], counts
+
+
+FEW = [
+    ("ZRANGEBYSCORE", "z", 100, 200), ("ZREVRANGEBYSCORE", "z", 200, "(100"),
+    ("ZRANGEBYSCORE", "z", 5, 5 + 8190), ("ZRANGE", "z", 100, 200, "BYSCORE", "WITHSCORES"),
+    ("ZRANGE", "z", 200, 100, "BYSCORE", "REV"), ("ZRANGEBYSCORE", "z", "-inf", 7),
+    ("ZRANGEBYSCORE", "z", "-inf", "+inf", "LIMIT", 10, 8191),
+    ("ZRANGEBYLEX", "z", "[member:000000000100", "(member:000000000200"),
+    ("ZREVRANGEBYLEX", "z", "+", "[member:000000019000"),
+    ("ZRANGE", "z", "[member:0000000001", "[member:0000000002", "BYLEX"),
+    ("ZRANGESTORE", "to", "z", 100, 200, "BYSCORE"),
+    ("GEOSEARCH", "geo", "FROMLONLAT", 0, 0, "BYRADIUS", 500, "km"),
+    ("GEOSEARCH", "geo", "FROMMEMBER", "p7", "BYBOX", 300, 300, "km", "ASC"),
+    ("GEOSEARCH", "geo", "FROMLONLAT", 0, 0, "BYRADIUS", 21_000, "km", "COUNT", 10, "ANY"),
+    ("GEOSEARCHSTORE", "to", "geo", "FROMLONLAT", 0, 0, "BYRADIUS", 500, "km"),
+    ("GEORADIUS", "geo", 0, 0, 500, "km", "STORE", "to"),
+    ("GEORADIUSBYMEMBER_RO", "geo", "p7", 500, "km"),
+]  # fmt: skip
+STILL_MANY = [
+    ("ZRANGEBYSCORE", "z", 5, 5 + 8191), ("ZREVRANGEBYSCORE", "z", "+inf", "-inf"),
+    ("ZRANGEBYSCORE", "z", "-inf", "+inf", "LIMIT", 10, 8192), ("ZRANGEBYLEX", "z", "-", "+"),
+    ("ZRANGE", "z", 100, 15_000, "BYSCORE"), ("ZRANGESTORE", "to", "z", 100, 15_000, "BYSCORE"),
+    ("GEOSEARCH", "geo", "FROMLONLAT", 0, 0, "BYRADIUS", 21_000, "km"),
+    ("GEORADIUS", "geo", 0, 0, 21_000, "km", "STORE", "to"),
+    # It looks at all and finds none.
+    ("GEOSEARCH", "geo", "FROMLONLAT", 0, 0, "BYBOX", 0, 39_000, "km", "COUNT", 10, "ANY"),
+]  # fmt: skip
+
+
+@only_dragonfly("a command is one step")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_few_members_of_a_large_set_are_read_in_one_step(start_server, threads):
+    server = start_server(proactor_threads=threads, migrate_connections="false")
+    with server.connect() as c:
+
+        def hops(line):
+            def count():
+                info = c.info("transaction")
+                return int(info["tx_hops_at_head"]) + int(info["tx_hops_ahead"])
+
+            before = count()
+            c.call(*line)
+            return count() - before
+
+        for key in KEYS:
+            fill(c, [key])
+            places(c, "geo" + key, COUNT)
+            own = [[word + key if word in NAMES else word for word in line] for line in FEW]
+            assert [line for line in own if hops(line) > 0] == []
+            own = [[word + key if word in NAMES else word for word in line] for line in STILL_MANY]
+            assert [line for line in own if hops(line) < 5] == []
+
+
+@pytest.mark.parametrize("operation", ["ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"])
+def test_large_inputs_count_as_one_look_each(r, operation):
+    """Wherever they are."""
+    fill(r)
+    names = [name + key for key in KEYS[:3] for name in ("z", "half")]
+
+    def looks():
+        info = r.info("stats")
+        return int(info["keyspace_hits"]), int(info["keyspace_misses"])
+
+    before = looks()
+    r.call(operation, len(names) + 1, *names, "none")
+    hits, misses = (now - then for now, then in zip(looks(), before))
+    assert (hits, misses) == (len(names), 1)
 
 
 @only_dragonfly("a command is one step")

@@ -109,6 +109,8 @@ def test_payloads_are_made_and_read(r):
             payload = r.call("DUMP", name + key)
             assert r.call("RESTORE", name + "r" + key, 0, payload, "REPLACE") == OK
         assert r.call("GET", "ar" + key) == LARGE
+        assert r.call("SETRANGE", "ar" + key, 7, "seven") == len(LARGE)
+        assert r.call("GET", "ar" + key) == LARGE[:7] + b"seven" + LARGE[12:]
         assert r.call("LRANGE", "lr" + key, 0, -1) == fields
         everything = r.call("HGETALL", "hr" + key)
         assert dict(zip(everything[::2], everything[1::2])) == dict(zip(fields[::2], fields[1::2]))

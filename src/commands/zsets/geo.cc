@@ -404,13 +404,17 @@ class Search {
   bool has_begun() const { return has_begun_; }
   std::string_view error() const { return error_; }
 
+  // How many members there are to look at.
+  size_t CountInRanges(const ZsetValue& zset) const {
+    size_t count = 0;
+    for (const GeoScores& range : ranges_) {
+      count += zset.CountBelow(range.end) - zset.CountBelow(range.begin);
+    }
+    return count;
+  }
   // For all members that may be found: none is moved then.
   void Reserve(const ZsetValue& zset) {
-    size_t most = 0;
-    for (const GeoScores& range : ranges_) {
-      most += zset.CountBelow(range.end) - zset.CountBelow(range.begin);
-    }
-    most = std::min<uint64_t>(most, enough());
+    const size_t most = std::min<uint64_t>(CountInRanges(zset), enough());
     found_.members.Reserve(most);
     found_.distances.reserve(most);
   }
@@ -570,6 +574,18 @@ void GeoSearchInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(found.size()));
 }
 
+// Command::takes_many. The value may also be the one that is replaced; that takes no time.
+template <const SearchForm& kForm>
+bool SearchesMany(const CompactValue& value, Args args, size_t /*key_at*/) {
+  if (value.is_string() || value.type() != ValueType::kZset) return false;
+  Query query = QueryParser(args, kForm).Parse();
+  Search search(&query);
+  const ZsetValue zset = ToRead(value);
+  if (!search.Begin(&zset) || search.CountInRanges(zset) < kLargeMembers) return false;
+  // With ANY the first ones may do.
+  return !query.any || query.count >= kLargeMembers || search.LookAtSome(zset, kLargeMembers);
+}
+
 constexpr SearchForm kRadius = {.origin = Origin::kPoint, .may_store = true};
 constexpr SearchForm kRadiusReadonly = {.origin = Origin::kPoint};
 constexpr SearchForm kRadiusByMember = {.origin = Origin::kMember, .may_store = true};
@@ -591,6 +607,7 @@ void AddSearch(CommandTable* table, std::string_view name, int arity, std::strin
               .run = GeoSearch<kForm>,
               .across = GeoSearchInSlices<kForm>,
               .slices = true,
+              .takes_many = SearchesMany<kForm>,
               .arity = arity,
               .flags = (kMayWrite ? kWrite | kDenyOom : kReadonly) |
                        (kForm.may_store ? kMovableKeys : uint32_t{0}),

@@ -25,6 +25,7 @@
 #include "engine/hops/coordinator.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "facade/replies/refusing_sink.h"
 
 namespace dfly {
 
@@ -261,7 +262,7 @@ void ZRangeInSlices(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ReplyWithScored(copy.found(), options->with_scores, reply);
 }
 
-// Whether a range may have many members. Of one of scores or texts only LIMIT says so.
+// Command::asks_for_many. Of a range of scores or texts only LIMIT says so.
 template <RangeBy kBy>
 bool AsksForManyMembers(Args args) {
   bool is_of_ranks = kBy == RangeBy::kAny || kBy == RangeBy::kRank;
@@ -274,9 +275,29 @@ bool AsksForManyMembers(Args args) {
   return !is_of_ranks || AsksForLongRange(args);
 }
 
+// Drops what is wrong with the arguments: the command replies it.
+class NoReply final : public RefusingSink {
+ protected:
+  void Refuse() override {}
+};
+
+// Whether so many members of the value are meant that they are better read in slices.
+bool HasMany(const CompactValue& value, const std::optional<RangeOptions>& options) {
+  if (!options || value.is_string() || value.type() != ValueType::kZset) return false;
+  return Select(ToRead(value), *options).count >= kLargeMembers;
+}
+
+// Command::takes_many.
+template <RangeBy kBy, int kReverse>
+bool TakesManyMembers(const CompactValue& value, Args args, size_t /*key_at*/) {
+  NoReply reply;
+  return HasMany(value, ParseRange(args, kFormOf<kBy, kReverse>, reply));
+}
+
 template <RangeBy kBy, int kReverse>
 constexpr InSlices kRangeInSlices = {.across = ZRangeInSlices<kBy, kReverse>,
-                                     .asks_for_many = AsksForManyMembers<kBy>};
+                                     .asks_for_many = AsksForManyMembers<kBy>,
+                                     .takes_many = TakesManyMembers<kBy, kReverse>};
 
 // ZRANGESTORE destination source ...: the options of what follows the destination.
 std::optional<RangeOptions> ParseRangeStore(Args args, ReplySink& reply) {
@@ -314,6 +335,12 @@ void ZRangeStoreAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 bool StoresManyMembers(Args args) { return AsksForManyMembers<RangeBy::kAny>(Args(args.from(1))); }
+
+// Command::takes_many. The value may also be the one that is replaced; that takes no time.
+bool TakesManyToStore(const CompactValue& value, Args args, size_t /*key_at*/) {
+  NoReply reply;
+  return HasMany(value, ParseRangeStore(args, reply));
+}
 
 // The bounds of ZCOUNT, ZREMRANGEBY...: replies the error and returns none if they are not valid.
 template <RangeBy kBy>
@@ -377,6 +404,7 @@ void RegisterZsetCommands(CommandTable* table) {
                 .across = in_slices.across,
                 .slices = in_slices.across != nullptr,
                 .asks_for_many = in_slices.asks_for_many,
+                .takes_many = in_slices.takes_many,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSortedSet,
@@ -457,6 +485,7 @@ void RegisterZsetCommands(CommandTable* table) {
               .across = ZRangeStoreAcross,
               .slices = true,
               .asks_for_many = StoresManyMembers,
+              .takes_many = TakesManyToStore,
               .arity = -5,
               .flags = kWrite | kDenyOom,
               .categories = kAclSortedSet,

@@ -190,9 +190,9 @@ class Input {
   int64_t now_ms_ = 0;
 };
 
-// None if the key is something else.
-std::optional<Input> FindInput(ShardContext& cx, std::string_view key) {
-  const auto value = cx.FindReadOnly(key);
+// None if the key is something else. `leaves_trace`: as FindReadOnly, else as Peek.
+std::optional<Input> FindInput(ShardContext& cx, std::string_view key, bool leaves_trace = true) {
+  const auto value = leaves_trace ? cx.FindReadOnly(key) : cx.Peek(key);
   if (!value) return Input();
   if (value->type() != ValueType::kZset && value->type() != ValueType::kSet) return std::nullopt;
   return Input(&*value, cx.now_ms());
@@ -372,6 +372,11 @@ class AcrossShards {
   // The first hop is not the last one of a union without a target, so large inputs can be read in
   // slices. Before Run.
   void SetInSlices() { in_slices_ = true; }
+  // Another one has looked at the inputs, and left its traces. Before Run.
+  void SetLookedAt() { leaves_trace_ = false; }
+  // Only the number of members is wanted: what is found is counted() and has none. Before Run.
+  void SetCounts() { counts_ = true; }
+  uint64_t counted() const { return counted_; }
   bool is_in_one_shard() { return parts_.items().size() == 1; }
 
   // Once. None if an error was replied, or if it needs slices and may have none: then it has done
@@ -427,7 +432,7 @@ class AcrossShards {
     const auto look = [&](ShardContext& cx, Item& item) {
       Look(cx, &item);
       for (size_t i : item.indexes) {
-        const std::optional<Input> input = FindInput(cx, keys_[i]);
+        const std::optional<Input> input = FindInput(cx, keys_[i], leaves_trace_);
         is_wrong[i] = !input;
         if (!input) continue;
         sizes_[i] = input->size();
@@ -451,6 +456,7 @@ class AcrossShards {
       for (const Input& input : *inputs) sizes_.push_back(input.size());
       if (*std::max_element(sizes_.begin(), sizes_.end()) <= kLargeMembers) {
         *found = Compute(*inputs, operation, options_);
+        counted_ = (*found)->size();
       }
     };
     if (!parts_.Hop(compute, Parts::More::kYes)) return false;
@@ -476,12 +482,17 @@ class AcrossShards {
                            } else if (IsElsewhere(inputs, member)) {
                              its.reset();
                            }
-                           if (its) result.Add(member, *its);
+                           if (its) Take(member, *its, &result);
                          };
                          return inputs[base].ScanSome(slice, &cursor, look) &&
-                                result.size() < options_.limit;
+                                counted_ < options_.limit;
                        });
     return result;
+  }
+
+  void Take(std::string_view member, double score, ScoredMembers* result) {
+    ++counted_;
+    if (!counts_) result->Add(member, score);
   }
 
   bool IsCopiedLater(size_t index) const { return copies_later_ || sizes_[index] > kLargeMembers; }
@@ -563,7 +574,7 @@ class AcrossShards {
         is_everywhere = is_everywhere && !std::isnan(columns[i][row]);
         combined = Combine(combined, Share(columns[i][row], i, options_), options_.aggregate);
       }
-      if (is_everywhere) result.Add(list.members[row], combined);
+      if (is_everywhere) Take(list.members[row], combined, &result);
       work_.Step();
     }
     return result;
@@ -591,6 +602,9 @@ class AcrossShards {
   std::vector<size_t> sizes_;  // of the inputs
   bool in_slices_ = false;
   bool needs_slices_ = false;
+  bool leaves_trace_ = true;
+  bool counts_ = false;
+  uint64_t counted_ = 0;       // members that were found
   bool copies_later_ = false;  // all of them: the first hop only looked
 };
 
@@ -667,20 +681,26 @@ void RunAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } else if (inputs->is_in_one_shard()) {
     inputs->SetInSlices();  // one of them is large
   }
+  if (kForm == Form::kCount) inputs->SetCounts();
   std::optional<ScoredMembers> found = inputs->Run(kOperation, reply);
   if (inputs->needs_slices()) {
+    // If it would wait for a slow script it is refused, too: nothing has been changed.
     inputs.emplace(cx, *options);
     inputs->SetInSlices();
+    inputs->SetLookedAt();
     found = inputs->Run(kOperation, reply);
   }
   if (!found) return;
+  if (kForm == Form::kCount) {
+    return reply.Integer(static_cast<int64_t>(std::min(inputs->counted(), options->limit)));
+  }
   if (kForm == Form::kStore) inputs->Store(args.key(), *found, StoreEvent(kOperation));
   inputs.reset();  // others need not wait for the reply
   if (kForm == Form::kShow) {
     helio::LongWork work;
     return ReplyWith(*found, options->with_scores, reply, &work);
   }
-  reply.Integer(static_cast<int64_t>(std::min<uint64_t>(found->size(), options->limit)));
+  reply.Integer(static_cast<int64_t>(found->size()));
 }
 
 template <Operation kOperation, Form kForm>

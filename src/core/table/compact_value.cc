@@ -318,7 +318,10 @@ void CompactValue::CloneSome(CompactValue* copy, uint64_t* cursor) const {
 void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
   if (has_lent_block()) {
     // Of pages of its own nobody else has a part.
-    if (LentBlock::IsLent(heap()) || LentBlock::is_mapped(heap())) return mover.CountVisit();
+    if (LentBlock::IsLent(heap()) || LentBlock::is_mapped(heap())) {
+      *cursor = 0;  // another value may have had other parts
+      return mover.CountVisit();
+    }
     SetWord(0, LentBlock::DataOf(mover.Move(LentBlock::BlockOf(heap()))));
   } else if (is_heap_string()) {
     SetWord(0, mover.Move(heap()));
@@ -328,7 +331,7 @@ void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
     SetWord(0, functions->move(object(), object_encoding(), mover, cursor));
     return;
   }
-  *cursor = 0;  // another value may have had other parts
+  *cursor = 0;  // as above
   if (functions == nullptr) return;
   if (!mover.Wants(object()) || ObjectBytes() > BlockMover::kCopyMax) return mover.CountVisit();
   void* const old = object();

@@ -322,6 +322,28 @@ TEST(CompactValueTest, AStringOfManyMegabytesChangesLikeASmallOne) {
   EXPECT_TRUE(copy.View(nullptr) == model);
 }
 
+// Whatever was there before it, a string has no parts: who moves values need not come back.
+TEST(CompactValueTest, MovingAStringLeavesNoCursor) {
+  const auto cursor_after_move = [](CompactValue* value) {
+    BlockMover mover(nullptr);
+    uint64_t cursor = 7;
+    value->Move(mover, &cursor);
+    return cursor;
+  };
+  CompactValue mapped(std::string(LentBlock::kMappedMin, 'x'));
+  ASSERT_TRUE(LentBlock::is_mapped(mapped.lent_block()));
+  EXPECT_EQ(cursor_after_move(&mapped), 0u);
+  CompactValue own(std::string(70'000, 'x'));
+  EXPECT_EQ(cursor_after_move(&own), 0u);
+  const std::string_view reply = LentBlock::Lend(own.lent_block(), own.StringSize());
+  EXPECT_EQ(cursor_after_move(&own), 0u) << "lent";
+  LentBlock::ReturnReply(reply.data());
+  CompactValue small(std::string(100, 'x'));
+  EXPECT_EQ(cursor_after_move(&small), 0u);
+  CompactValue inlined("x");
+  EXPECT_EQ(cursor_after_move(&inlined), 0u);
+}
+
 TEST(CompactValueTest, ALargeStringIsCopiedInSteps) {
   for (size_t size : {size_t{100}, size_t{256 * 1024}, size_t{256 * 1024 + 1}, size_t{3'000'000}}) {
     std::string text(size, '\0');

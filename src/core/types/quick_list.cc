@@ -45,6 +45,13 @@ struct QuickList::Block {
   }
 };
 
+namespace {
+
+// How often a block of a list of this thread has moved.
+thread_local uint64_t block_moves = 0;
+
+}  // namespace
+
 QuickList::~QuickList() { FreeSome(SIZE_MAX); }
 
 bool QuickList::FreeSome(size_t budget) {
@@ -115,6 +122,7 @@ QuickList* QuickList::Move(QuickList* list, BlockMover& mover, uint64_t* cursor)
   for (uint64_t i = 0; i < *cursor && block != nullptr; ++i) block = block->next;
   for (uint64_t i = 0; i < kBlocks && block != nullptr; ++i) {
     if (void* const copy = mover.Copy(block)) {
+      ++block_moves;
       list->Relink(block, static_cast<Block*>(copy));
       Free(block);
       block = static_cast<Block*>(copy);
@@ -131,18 +139,32 @@ QuickList* QuickList::Clone() const {
 }
 
 QuickList* QuickList::CopySome(QuickList* copy, uint64_t* cursor, size_t bytes) const {
+  // The cursor is how many blocks are copied, and above that the moves of blocks up to then. Where
+  // to go on is in size_ of the copy, which is unused until the end; after a move that may be gone.
+  constexpr int kCountBits = 36;
+  constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
   if (copy == nullptr) copy = std::make_unique<QuickList>().release();
-  const Block* block = head_;  // where the last step has ended may have moved since
-  for (uint64_t i = 0; i < *cursor; ++i) block = block->next;
+  uint64_t done = *cursor & kCountMask;
+  const uint64_t moves = block_moves << kCountBits;
+  const Block* block = head_;
+  if (done != 0 && (*cursor & ~kCountMask) == moves) {
+    block = reinterpret_cast<const Block*>(uint64_t{copy->size_});
+  } else {
+    for (uint64_t i = 0; i < done; ++i) block = block->next;
+  }
   for (size_t copied = 0; block != nullptr && copied < bytes; block = block->next) {
     Block* const fresh = copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used());
     fresh->end = fresh->begin + block->used();
     fresh->entries = block->entries;
     std::memcpy(fresh->at(fresh->begin), block->at(block->begin), block->used());
     copied += block->used();
-    ++*cursor;
+    ++done;
   }
-  if (block != nullptr) return copy;
+  if (block != nullptr) {
+    copy->size_ = reinterpret_cast<uint64_t>(block);
+    *cursor = done | moves;
+    return copy;
+  }
   copy->size_ = size_;
   copy->outgrown_ = outgrown_;
   *cursor = 0;

@@ -111,7 +111,8 @@ class QuickList {
   // A copy of all of it, allocated by the calling thread; blocks without much room.
   QuickList* Clone() const;
   // The same in steps: adds about `bytes` to `copy`, which is null at first, and returns it.
-  // *cursor is 0 at first, and at the end. O(blocks that it has) besides.
+  // *cursor is 0 at first, and at the end. On one thread, the one that calls Move; after that
+  // O(blocks that it has) besides.
   QuickList* CopySome(QuickList* copy, uint64_t* cursor, size_t bytes) const;
 
   void CheckInvariants() const;  // O(n)

@@ -303,10 +303,14 @@ class Comparison {
 
     std::unique_ptr<QuickList> clone;
     uint64_t cursor = 0;
+    uint64_t move_cursor = 0;
     size_t steps = 0;
     do {
       clone.reset(list_->CopySome(clone.release(), &cursor, 1));
       ++steps;
+      if (Below(4) != 0) continue;
+      BlockMover mover(nullptr);
+      list_.reset(QuickList::Move(list_.release(), mover, &move_cursor));
     } while (cursor != 0);
     ASSERT_EQ(steps, std::max<size_t>(list_->CountBlocks(), 1));
     clone->CheckInvariants();
@@ -324,6 +328,25 @@ class Comparison {
   std::unique_ptr<QuickList> list_ = std::make_unique<QuickList>();
   std::deque<std::string> model_;
 };
+
+// A step goes on where the last one has ended: from the head on it would take hours.
+TEST(QuickListTest, ALongListIsCopiedInManySteps) {
+  constexpr size_t kBlocks = 1'000'000;
+  const BlockLimit limit = BlockLimit::FromSetting(1);
+  const auto list = std::make_unique<QuickList>();
+  for (size_t i = 0; i < kBlocks; ++i) list->Push(End::kBack, std::to_string(i), limit);
+  ASSERT_EQ(list->CountBlocks(), kBlocks);
+  std::unique_ptr<QuickList> copy;
+  uint64_t cursor = 0;
+  size_t steps = 0;
+  do {
+    copy.reset(list->CopySome(copy.release(), &cursor, 1));
+    ++steps;
+  } while (cursor != 0);
+  EXPECT_EQ(steps, kBlocks);
+  EXPECT_EQ(copy->size(), kBlocks);
+  EXPECT_EQ(TextAt(*copy, kBlocks - 1), std::to_string(kBlocks - 1));
+}
 
 // DFLY_STEPS lengthens it.
 TEST(QuickListTest, AgreesWithAModel) {

@@ -224,11 +224,11 @@ bool Exclusion::TakesLong(const Shard& shard, int db_index, const Command& comma
     // For small values a coordinator would cost 2 to 9 times.
     if (!it) continue;
     const CompactValue& value = it->value;
-    const bool is_large = value.HeapBytes() >= (value.is_string() ? Database::kLargeStringBytes
-                                                                  : Database::kLargeValueBytes);
-    if (is_large && (command.takes_many == nullptr || command.takes_many(value, args, i))) {
-      return true;
+    if (value.HeapBytes() <
+        (value.is_string() ? Database::kLargeStringBytes : Database::kLargeValueBytes)) {
+      continue;
     }
+    if (command.takes_many == nullptr || command.takes_many(value, args, i)) return true;
   }
   return false;
 }
