@@ -22,7 +22,6 @@
 #include "core/text/crc64.h"
 #include "core/text/numbers.h"
 #include "core/text/packed_entry.h"
-#include "core/text/rdb_encoding.h"
 #include "core/types/stream_value.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -242,25 +241,6 @@ struct Restored {
   ShardContext::Detached made = {};
 };
 
-// A large string that is not compressed becomes the value piece by piece. False: it is none, or
-// it is damaged. Suspends.
-bool ReadLargeString(std::string_view bytes, size_t string_max, helio::LongWork* work,
-                     CompactValue* value) {
-  ViewSource source(bytes);
-  RdbReader reader(&source, string_max);
-  const std::optional<uint64_t> size = reader.Length();
-  if (!size || *size < Database::kLargeValueBytes) return false;
-  if (*size > string_max || *size > source.left()) return false;
-  LargeText text(*size);
-  reader.RawPieces(*size, [&](std::string_view piece) {
-    memcpy(text.end(), piece.data(), piece.size());
-    text.Filled(piece.size());
-    work->Step();
-  });
-  value->SetBlock(std::move(text));
-  return true;
-}
-
 // Returns the error, or nothing. With `work` it suspends now and then.
 template <typename Source>
 std::string ReadRestored(Args args, const RdbLimits& limits, helio::LongWork* work, Restored* to) {
@@ -279,10 +259,6 @@ std::string ReadRestored(Args args, const RdbLimits& limits, helio::LongWork* wo
   if (!IsRdbTypeRead(to->type)) {
     return fmt::format("{}: {} (type {}), which this server does not read", kErrBadFormat,
                        RdbTypeName(to->type), RdbNumberOf(to->type));
-  }
-  if (work != nullptr && to->type == static_cast<uint8_t>(RdbType::kString) &&
-      ReadLargeString(payload->bytes.substr(1), limits.string_max, work, &to->made.value)) {
-    return {};
   }
   const RdbRead read = ReadRdbValue(to->type, limits, &source, &to->made.value);
   return std::string(read == RdbRead::kValue ? std::string_view() : kErrBadFormat);
