@@ -2,12 +2,12 @@
 """Commands on large streams, hashes, sets and lists, which are carried out in slices while others
 run in between, and are one step nevertheless."""
 
-import os
 import threading
 
 import pytest
 
-from harness.beside import incrementing
+from harness import snapshot_files
+from harness.beside import hops, incrementing
 from harness.resp import OK, Error, Status, encode
 from harness.server import only_dragonfly, wait_until
 
@@ -96,18 +96,6 @@ def line_of(what, key):
 
 def name_of(what):
     return "-".join(str(word) for word in what[1:] if isinstance(word, (str, int)))
-
-
-def hops(c, *line):
-    """Those of a command. None: it is brief."""
-
-    def count():
-        info = c.info("transaction")
-        return int(info["tx_hops_at_head"]) + int(info["tx_hops_ahead"])
-
-    before = count()
-    c.call(*line)
-    return count() - before
 
 
 def is_whole(what, reply):
@@ -417,24 +405,14 @@ def test_a_snapshot_has_all_of_a_change_or_nothing(start_server, dbfilename, thr
         with server.connect() as r:
             for _ in range(8):
                 assert r.call("SAVE") == OK
-                copy = {}
-                for name in os.listdir(server.dir):
-                    if name.startswith("dump"):
-                        with open(os.path.join(server.dir, name), "rb") as file:
-                            copy[name] = file.read()
-                snapshots.append(copy)
+                snapshots.append(snapshot_files.take(server))
     finally:
         stop.set()
         for thread in threads_of_clients:
             thread.join()
     server.stop()
     for copy in snapshots:
-        for name in os.listdir(server.dir):
-            if name.startswith("dump"):
-                os.remove(os.path.join(server.dir, name))
-        for name, data in copy.items():
-            with open(os.path.join(server.dir, name), "wb") as file:
-                file.write(data)
+        snapshot_files.put_back(server, copy)
         server.start_again()
         with server.connect() as r:
             for key in names:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.beside import incrementing
+from harness.beside import hops, incrementing
 from harness.resp import WRONGTYPE
 from harness.seeds import new_rng
 from harness.server import only_dragonfly
@@ -268,23 +268,13 @@ STILL_MANY = [
 def test_few_members_of_a_large_set_are_read_in_one_step(start_server, threads):
     server = start_server(proactor_threads=threads, migrate_connections="false")
     with server.connect() as c:
-
-        def hops(line):
-            def count():
-                info = c.info("transaction")
-                return int(info["tx_hops_at_head"]) + int(info["tx_hops_ahead"])
-
-            before = count()
-            c.call(*line)
-            return count() - before
-
         for key in KEYS:
             fill(c, [key])
             places(c, "geo" + key, COUNT)
             own = [[word + key if word in NAMES else word for word in line] for line in FEW]
-            assert [line for line in own if hops(line) > 0] == []
+            assert [line for line in own if hops(c, *line) > 0] == []
             own = [[word + key if word in NAMES else word for word in line] for line in STILL_MANY]
-            assert [line for line in own if hops(line) < 5] == []
+            assert [line for line in own if hops(c, *line) < 5] == []
 
 
 @pytest.mark.parametrize("operation", ["ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"])

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from harness import snapshot_files
 from harness.resp import OK, Error, Status
 from harness.server import (
     PATIENCE_S,
@@ -288,24 +289,14 @@ def test_a_snapshot_is_of_one_moment(start_server, dbfilename):
         with server.connect() as r:
             for _ in range(saves):
                 assert r.call("SAVE") == OK
-                copy = {}
-                for name in os.listdir(server.dir):
-                    if name.startswith("dump"):
-                        with open(os.path.join(server.dir, name), "rb") as file:
-                            copy[name] = file.read()
-                snapshots.append(copy)
+                snapshots.append(snapshot_files.take(server))
     finally:
         stop.set()
         for thread in threads:
             thread.join()
     server.stop()
     for copy in snapshots[::3]:
-        for name in os.listdir(server.dir):
-            if name.startswith("dump"):
-                os.remove(os.path.join(server.dir, name))
-        for name, data in copy.items():
-            with open(os.path.join(server.dir, name), "wb") as file:
-                file.write(data)
+        snapshot_files.put_back(server, copy)
         server.start_again()
         with server.connect() as r:
             for i in range(3):
@@ -373,10 +364,6 @@ def test_who_changes_a_large_value_waits_until_it_is_saved(start_server, dbfilen
             assert 2 * numbers[0] - 2 <= appended <= 2 * numbers[0]
 
 
-def snapshot_files(server):
-    return sorted(name for name in os.listdir(server.dir) if name.startswith("dump"))
-
-
 @pytest.mark.parametrize("dbfilename", FORMATS)
 def test_a_kill_leaves_the_last_good_one(start_server, dbfilename):
     server = start_server(dbfilename=dbfilename, proactor_threads=2)
@@ -406,7 +393,7 @@ def test_a_kill_leaves_the_last_good_one(start_server, dbfilename):
             r.call("SET", "generation", last_good)
             assert r.call("SAVE") == OK
         expected = 1 if dbfilename.endswith(".rdb") else 3
-        assert len(snapshot_files(server)) == expected, snapshot_files(server)
+        assert len(snapshot_files.names_of(server)) == expected, snapshot_files.names_of(server)
 
 
 def corrupt(path, offset, value=None):
@@ -426,7 +413,7 @@ def test_a_damaged_file_is_refused_and_told(start_server, dbfilename):
         assert r.call("SAVE") == OK
     server.stop()
     rng = random.Random(3)
-    for name in snapshot_files(server):
+    for name in snapshot_files.names_of(server):
         path = os.path.join(server.dir, name)
         with open(path, "rb") as file:
             good = file.read()
@@ -605,7 +592,7 @@ def stopping_for_a_while(server):
         r.call("DEBUG", "POPULATE", 200_000, "key", 1000)
         assert r.call("CONFIG", "SET", "shutdown-on-sigterm", "save") == OK
         server.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: snapshot_files(server), what="a file that grows")
+        wait_until(lambda: snapshot_files.names_of(server), what="a file that grows")
         yield r
 
 
@@ -615,10 +602,10 @@ def test_what_sigterm_has_begun_can_be_aborted(start_server):
         assert r.call("SHUTDOWN", "ABORT") == OK
         wait_until(lambda: "save the DB, can't exit" in server.log(), what="it goes on")
         assert r.call("SET", "k", "v") == OK
-        assert snapshot_files(server) == []
+        assert snapshot_files.names_of(server) == []
         assert r.call("CONFIG", "SET", "shutdown-on-sigterm", "nosave") == OK
     server.stop()
-    assert snapshot_files(server) == []
+    assert snapshot_files.names_of(server) == []
 
 
 def test_a_second_sigint_ends_it_at_once():
@@ -630,7 +617,7 @@ def test_a_second_sigint_ends_it_at_once():
     finally:
         server.kill()
     assert "a second SIGINT: ends now, without a save" in server.log()
-    assert snapshot_files(server) == []
+    assert snapshot_files.names_of(server) == []
 
 
 @pytest.mark.parametrize(
@@ -647,7 +634,7 @@ def test_rules_for_signals(start_server, rule, is_saved):
             assert "possibly related to argument 'shutdown-on-sigterm'" in reply.text
         r.call("SET", "k", "v")
     server.stop()
-    assert snapshot_files(server) == (["dump.rdb"] if is_saved else [])
+    assert snapshot_files.names_of(server) == (["dump.rdb"] if is_saved else [])
 
 
 def test_a_signal_can_force_an_end_without_a_save(start_server):
@@ -696,7 +683,7 @@ def test_timestamps_keep_older_ones_and_the_newest_is_loaded(start_server):
             r.call("SET", "k", i)
             assert r.call("SAVE") == OK
             time.sleep(1.1)
-    summaries = [name for name in snapshot_files(server) if name.endswith("-summary.dfs")]
+    summaries = [name for name in snapshot_files.names_of(server) if name.endswith("-summary.dfs")]
     assert len(summaries) == 2
     assert re.fullmatch(r"dump-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-summary.dfs", summaries[0])
     stop_and_start(server)
@@ -711,7 +698,7 @@ def test_no_name_means_no_snapshots(start_server):
         for command in ("SAVE", "BGSAVE"):
             assert r.call(command).text.startswith("ERR Snapshots are disabled")
     server.stop()
-    assert snapshot_files(server) == []
+    assert snapshot_files.names_of(server) == []
 
 
 def test_replies_are_those_of_redis(start_server):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another client does meanwhile."""
+"""What another client does meanwhile, and whether a command gives way at all."""
 
 import contextlib
 import threading
@@ -21,3 +21,15 @@ def incrementing(client, key):
     finally:
         is_done.set()
         thread.join()
+
+
+def hops(client, *line):
+    """Those of a command. None: it is one step."""
+
+    def count():
+        info = client.info("transaction")
+        return int(info["tx_hops_at_head"]) + int(info["tx_hops_ahead"])
+
+    before = count()
+    client.call(*line)
+    return count() - before
