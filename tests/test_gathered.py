@@ -159,13 +159,15 @@ def test_all_are_shown(filled, monitor):
 
 @only_dragonfly("a script stops it")
 @pytest.mark.flags(busy_reply_threshold=10)
-def test_all_are_refused_if_one_would_wait_for_a_slow_script(server, filled):
+@pytest.mark.parametrize("name", ["MGET", "MSET"])
+def test_all_are_refused_if_one_would_wait_for_a_slow_script(server, filled, name):
     if threads_of(server) == 1:
-        pytest.skip("in one shard none is gathered")
+        pytest.skip("one thread has one shard, and only commands over several are gathered")
+    command = ("MGET", *KEYS) if name == "MGET" else mset("w")
     with server.connect() as c:
         c.send(encode("EVAL", FOREVER, 1, "k3"))
         wait_until(lambda: isinstance(filled.call("GET", "k3"), Error), what="it is slow")
-        replies = filled.pipeline([("PING",), *[("MGET", *KEYS)] * 3, ("PING",)])
+        replies = filled.pipeline([("PING",), *[command] * 3, ("PING",)])
         assert replies[0] == replies[4] == Status("PONG")
         for reply in replies[1:4]:
             assert isinstance(reply, Error) and reply.text.startswith("BUSY")
@@ -272,18 +274,3 @@ def test_all_msets_are_refused_without_memory(start_server):
         oom = Error("OOM command not allowed when used memory > 'maxmemory'.")
         assert replies[1:4] == [oom] * 3
         assert r.call("EXISTS", *KEYS) == 0
-
-
-@only_dragonfly("a script stops it")
-@pytest.mark.flags(busy_reply_threshold=10)
-def test_all_msets_are_refused_if_one_would_wait_for_a_slow_script(server, filled):
-    if threads_of(server) == 1:
-        pytest.skip("in one shard none is gathered")
-    with server.connect() as c:
-        c.send(encode("EVAL", FOREVER, 1, "k3"))
-        wait_until(lambda: isinstance(filled.call("GET", "k3"), Error), what="it is slow")
-        for reply in filled.pipeline([mset(1)] * 3):
-            assert isinstance(reply, Error) and reply.text.startswith("BUSY")
-        assert filled.call("SCRIPT", "KILL") == OK
-        assert isinstance(c.read(), Error)
-    assert filled.call("MGET", *KEYS) == values(*KEYS)
