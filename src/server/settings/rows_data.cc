@@ -224,14 +224,14 @@ constexpr SettingRow kRows[] = {
     {.name = "thread_slice_us",
      .topic = kThreads,
      .kind = kInteger,
-     .initial = "100",
+     .initial = "0",
      .max = 100'000,
      .how = kAtStart,
      .slot = kSlot<&Options::thread_slice_us>,
      .help =
          "The kernel's time slice of a thread, in microseconds, from 100 on; 0: the kernel's own. "
-         "With a short one a thread that has a small request waits less for another one that "
-         "has a large request and the same core. Needs Linux 6.12; without effect before."},
+         "With 100 a thread waits less for its core where other programs are busy; on a quiet "
+         "machine long replies made others wait longer. Needs Linux 6.12; no effect before."},
     {.name = "singlehop_blocking",
      .topic = kThreads,
      .kind = kBool,
