@@ -40,25 +40,22 @@ BAD_LOG = re.compile(
     r"|Check failed|\*\*\* SIG|Assertion .* failed|pure virtual method)"
 )
 
-# gflags name -> redis.conf name; None: the reference has no such option.
+# Flags whose name in redis.conf is another one than with dashes; None: the reference has no such
+# option.
 REFERENCE_FLAGS = {
-    "list_max_listpack_size": "list-max-listpack-size",
-    "hash_max_listpack_entries": "hash-max-listpack-entries",
-    "hash_max_listpack_value": "hash-max-listpack-value",
-    "set_max_intset_entries": "set-max-intset-entries",
-    "zset_max_listpack_entries": "zset-max-listpack-entries",
-    "zset_max_listpack_value": "zset-max-listpack-value",
     "dbnum": "databases",
-    "proactor_threads": None,
-    "num_shards": None,
-    "force_epoll": None,
-    "tcp_backlog": "tcp-backlog",
-    "lock_on_hashtags": None,
-    "locktag_prefix": None,
-    "locktag_delimiter": None,
-    "default_lua_flags": None,
     "max_bulk_len": "proto-max-bulk-len",
-    "acl_pubsub_default": "acl-pubsub-default",
+    **dict.fromkeys(
+        [
+            "proactor_threads",
+            "num_shards",
+            "force_epoll",
+            "lock_on_hashtags",
+            "locktag_prefix",
+            "locktag_delimiter",
+            "default_lua_flags",
+        ]
+    ),
 }
 
 
@@ -207,10 +204,8 @@ class Server:
             line += ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]
             for name, value in flags.items():
                 name = REFERENCE_FLAGS.get(name, name)
-                if name is not None and name.startswith(("tls_", "protected_", "enable_")):
-                    name = name.replace("_", "-")
                 if name is not None:
-                    line += ["--" + name, *str(value).split(" ")]
+                    line += ["--" + name.replace("_", "-"), *str(value).split(" ")]
             return line
         line = [BINARY, "--logtostderr"]
         # As the reference: nothing is saved behind a test's back, its files are the test's, and
