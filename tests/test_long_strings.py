@@ -9,7 +9,7 @@ import pytest
 
 from harness.beside import incrementing
 from harness.resp import OK, WRONGTYPE, Status, encode
-from harness.server import only_dragonfly, wait_until
+from harness.server import SANITIZED, only_dragonfly, wait_until
 
 pytestmark = pytest.mark.sanitized
 
@@ -236,3 +236,18 @@ def test_memory_comes_back(start_server, end):
                 assert slow.read_bytes(len(text) + 2) == text + b"\r\n"
         wait_until(lambda: used() < before + 2 * MB)
         wait_until(lambda: int(c.info("memory")["lazyfree_pending_objects"]) == 0)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer keeps blocks that were freed")
+@only_dragonfly("it keeps what it received until the command has ended, and copies it once more")
+def test_what_a_coordinator_gets_is_not_copied(start_server):
+    """It is received in one block, and becomes a value in another one: there is no third."""
+    size = 64 * MB
+    text = RANDOM.randbytes(MB) * (size // MB)
+    server = start_server(proactor_threads=4, migrate_connections="false")
+    with server.connect() as c:
+        before = server.rss_bytes()
+        assert c.call("MSET", "{0}a", text, "{1}b", "small", "{2}c", text[:20_000]) == OK
+        assert 2 * size < server.rss_bytes("VmHWM") - before < 2.5 * size
+        assert c.call("GET", "{0}a") == text
+        assert c.call("MGET", "{1}b", "{2}c") == [b"small", text[:20_000]]

@@ -279,12 +279,13 @@ class Server:
     def log_tail(self):
         return "\n".join(self.log().splitlines()[-60:])
 
-    def rss_bytes(self):
+    def rss_bytes(self, name="VmRSS"):
+        """`name`: VmHWM is the most it ever was."""
         with open(f"/proc/{self.pid}/status") as f:
             for line in f:
-                if line.startswith("VmRSS:"):
+                if line.startswith(name + ":"):
                     return int(line.split()[1]) * 1024
-        raise AssertionError("no VmRSS")
+        raise AssertionError("no " + name)
 
     def count_sockets(self):
         """Its open sockets: listeners, and connections whatever they speak."""

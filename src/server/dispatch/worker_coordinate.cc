@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "commands/table/spread.h"
+#include "core/memory/large_text.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/block_bytes.h"
@@ -22,26 +24,48 @@ namespace dfly {
 
 namespace {
 
-// Arguments of a command that outlives the receive buffer.
+// Arguments of a command that outlives the receive buffer. A large one is not copied if its
+// connection gives it (LargeText::Scope).
 class OwnArgs {
  public:
   explicit OwnArgs(Args args) {
-    size_t size = 0;
-    for (std::string_view arg : args.all()) size += arg.size();
-    bytes_ = std::make_unique_for_overwrite<char[]>(size);
+    size_t copied = 0;
+    for (std::string_view arg : args.all()) {
+      if (arg.size() < LargeText::kMin || !TakeLarge(arg)) [[likely]]
+        copied += arg.size();
+    }
+    bytes_ = std::make_unique_for_overwrite<char[]>(copied);
     views_.reserve(args.size());
     char* end = bytes_.get();
+    auto large = large_.begin();
     for (std::string_view arg : args.all()) {
+      if (large != large_.end() && large->view().data() == arg.data()) {
+        views_.push_back(large->view());
+        ++large;
+        continue;
+      }
       if (!arg.empty()) memcpy(end, arg.data(), arg.size());
       views_.emplace_back(end, arg.size());
       end += arg.size();
     }
   }
   std::span<const std::string_view> views() const { return views_; }
-  size_t memory_used() const { return helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_); }
+  size_t memory_used() const {
+    size_t large = 0;
+    for (const LargeText& text : large_) large += text.capacity();
+    return large + helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_);
+  }
 
  private:
+  bool TakeLarge(std::string_view arg) {
+    std::optional<LargeText> given = LargeText::Take(arg);
+    if (!given) return false;
+    large_.push_back(*std::move(given));
+    return true;
+  }
+
   std::unique_ptr<char[]> bytes_;
+  std::vector<LargeText> large_;
   std::vector<std::string_view> views_;
 };
 
