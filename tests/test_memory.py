@@ -5,7 +5,7 @@ clients make large counts for maxmemory. States: harness/memory_states.py."""
 import pytest
 
 from harness import memory_states
-from harness.resp import OK, Error, Status, Verbatim
+from harness.resp import OK, Error, Status, Verbatim, encode
 from harness.server import REFERENCE, SANITIZED, only_dragonfly, wait_until
 
 MB = 1 << 20
@@ -151,6 +151,32 @@ def test_arguments_of_blocked_commands_count(server, r):
     wait_until(
         lambda: int(r.info("memory")["mem_coordinators"]) < before + 100_000, what="they are gone"
     )
+
+
+@only_dragonfly("it copies nothing")
+@pytest.mark.sanitized
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_a_command_copies_counts(start_server, threads):
+    server = start_server(proactor_threads=threads)
+    members = [b"%0200d" % i for i in range(50_000)]
+    with server.connect() as c, server.connect() as other:
+        assert c.call("SADD", "s", *members) == c.call("RPUSH", "l", *members) == len(members)
+
+        def coordinators():
+            return int(c.info("memory")["mem_coordinators"])
+
+        kept = coordinators()
+
+        def is_counted(line, expected):
+            other.send(encode(*line))
+            most = max(coordinators() for _ in range(100))  # some of them while that runs
+            assert sorted(other.read()) == expected
+            return most - kept > 8 * MB
+
+        wait_until(lambda: is_counted(("SMEMBERS", "s"), members), what="SMEMBERS")
+        sort = ("SORT", "l", "ALPHA", "LIMIT", 0, 1)
+        wait_until(lambda: is_counted(sort, members[:1]), what="SORT")
+        assert coordinators() < kept + MB
 
 
 @pytest.mark.sanitized

@@ -17,6 +17,7 @@
 #include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "core/memory/large_text.h"
+#include "core/memory/work_bytes.h"
 #include "core/rdb/rdb_value.h"
 #include "core/text/byte_stream.h"
 #include "core/text/crc64.h"
@@ -82,11 +83,14 @@ uint64_t ChecksumOf(std::string_view bytes, helio::LongWork* work) {
 // Suspends: Append.
 class TextSink final : public ByteSink {
  public:
-  explicit TextSink(size_t room) : text_(room) {}
+  explicit TextSink(size_t room) : text_(room) { counted_.Set(room); }
 
   void Append(std::string_view bytes) override {
     while (!bytes.empty()) {
-      if (text_.room() == 0) text_.Grow(2 * text_.capacity());
+      if (text_.room() == 0) {
+        text_.Grow(2 * text_.capacity());
+        counted_.Set(text_.capacity());
+      }
       const size_t size = std::min({bytes.size(), text_.room(), kSliceBytes});
       memcpy(text_.end(), bytes.data(), size);
       text_.Filled(size);
@@ -98,6 +102,7 @@ class TextSink final : public ByteSink {
 
  private:
   LargeText text_;
+  WorkBytes counted_;
   helio::LongWork work_{16};
 };
 

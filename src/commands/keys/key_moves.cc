@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "commands/table/numbers.h"
+#include "core/memory/work_bytes.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -114,6 +115,7 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
   }
   std::optional<ShardContext::Detached> value;
   uint64_t cursor = 0;
+  WorkBytes counted;
   helio::LongWork work(1);  // a hop to this thread's own shard does not wait
   do {
     tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
@@ -125,7 +127,9 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
         value = shard_cx.Take(what.source, what.source_event, Telling::kNow);
       }
     });
-    if (cursor != 0) work.Step();
+    if (cursor == 0) continue;
+    counted.Set(value->value.HeapBytes());
+    work.Step();
   } while (cursor != 0);
   if (!value) return Outcome::kNoSource;
   tx.HopAndConclude({&target_id, 1}, [&](ShardTurn& turn) {

@@ -23,6 +23,7 @@
 #include "commands/table/command_table.h"
 #include "commands/table/numbers.h"
 #include "commands/zsets/zset_commands.h"
+#include "core/memory/work_bytes.h"
 #include "core/text/numbers.h"
 #include "core/types/hash_value.h"
 #include "core/types/quick_list.h"
@@ -150,7 +151,11 @@ class Source {
  private:
   static constexpr size_t kSlice = 4 * kSliceMembers;
 
-  void Add(std::string_view element) { elements_.emplace_back(element); }
+  void Add(std::string_view element) {
+    elements_.emplace_back(element);
+    bytes_ += sizeof(std::string) + element.size();
+    if (bytes_ - counted_.bytes() >= WorkBytes::kMin) counted_.Set(bytes_);
+  }
   // Returns how many elements come now, of a value in which they have places.
   size_t Next(size_t size) {
     elements_.reserve(size);
@@ -185,6 +190,8 @@ class Source {
   ValueType type_ = ValueType::kList;
   uint32_t cursor_ = 0;  // in a set
   std::vector<std::string> elements_;
+  size_t bytes_ = 0;  // of them, about
+  WorkBytes counted_;
 };
 
 using Text = std::optional<std::string>;

@@ -20,6 +20,7 @@
 #include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "core/memory/large_text.h"
+#include "core/memory/work_bytes.h"
 #include "core/text/numbers.h"
 #include "core/types/bit_ops.h"
 #include "engine/hops/coordinator.h"
@@ -401,6 +402,8 @@ void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Integer(static_cast<int64_t>(size));
   }
   LargeText result(size);
+  WorkBytes counted;
+  counted.Set(size);
   helio::LongWork work(1);
   while (true) {
     const std::string slice = combined();

@@ -20,6 +20,7 @@
 #include "commands/table/long_reads.h"
 #include "commands/table/numbers.h"
 #include "core/memory/large_text.h"
+#include "core/memory/work_bytes.h"
 #include "core/text/numbers.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
@@ -270,7 +271,10 @@ class PartCopy {
     char scratch[CompactValue::kScratchSize];
     const std::string_view part = Range(value->View(scratch), start_, end_);
     if (part.empty()) return false;
-    if (!copy_) copy_.emplace(part.size());
+    if (!copy_) {
+      copy_.emplace(part.size());
+      counted_.Set(part.size());
+    }
     const size_t bytes = std::min(copy_->room(), kSliceBytes);
     memcpy(copy_->end(), part.data() + copy_->size(), bytes);
     copy_->Filled(bytes);
@@ -283,6 +287,7 @@ class PartCopy {
   const int64_t start_;
   const int64_t end_;
   std::optional<LargeText> copy_;
+  WorkBytes counted_;
 };
 
 // Suspends.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/memory/work_bytes.h"
 #include "facade/replies/refusing_sink.h"
 #include "facade/replies/reply_sink.h"
 #include "helio/base/logging.h"
@@ -31,7 +32,8 @@ class KeptReply final : public RefusingSink {
   void GiveTo(ReplySink& reply) const {
     for (const Block& block : blocks_) Give(block, reply, [] {});
   }
-  // The same, while others run in between; frees it on the way. Suspends.
+  // The same, while others run in between; frees it on the way. It stays counted until its end, as
+  // the reply has the bytes then. Suspends.
   void GiveInSlices(ReplySink& reply) {
     helio::LongWork work;
     for (Block& block : blocks_) {
@@ -76,6 +78,7 @@ class KeptReply final : public RefusingSink {
     constexpr size_t kMost = 64 * 1024;
     left_ = std::max(bytes, std::min(kMost, kFirst << std::min<size_t>(blocks_.size(), 8)));
     blocks_.push_back({.bytes = std::make_unique_for_overwrite<char[]>(left_)});
+    counted_.AddBlock(left_);
   }
 
   template <typename Step>
@@ -116,6 +119,7 @@ class KeptReply final : public RefusingSink {
 
   std::vector<Block> blocks_;
   size_t left_ = 0;  // in the last block
+  WorkBytes counted_;
 };
 
 }  // namespace dfly

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "commands/table/long_reads.h"
+#include "core/memory/work_bytes.h"
 #include "facade/replies/resp_writer.h"
 #include "helio/base/io_buf.h"
 
@@ -52,6 +54,40 @@ TEST(KeptReplyTest, TextsMayBeLongerThanABlock) {
       reply.Bulk(std::string(size, 'x'));
     }
   });
+}
+
+TEST(KeptReplyTest, CountsAsMemoryUntilItsEnd) {
+  const size_t before = WorkBytes::OfThread();
+  {
+    KeptReply small;
+    small.Bulk("text");
+    EXPECT_EQ(WorkBytes::OfThread(), before);
+    KeptReply kept;
+    const std::string text(100'000, 'x');  // few steps: this is no fiber
+    for (int i = 0; i < 10; ++i) kept.Bulk(text);
+    EXPECT_GT(WorkBytes::OfThread(), before + 950'000);
+    EXPECT_LT(WorkBytes::OfThread(), before + 1'200'000);
+    helio::IoBuf out;
+    RespWriter writer(&out, false);
+    kept.GiveInSlices(writer);
+    EXPECT_GT(WorkBytes::OfThread(), before + 950'000);
+  }
+  EXPECT_EQ(WorkBytes::OfThread(), before);
+}
+
+TEST(MemberListTest, CountsAsMemoryUntilItsEnd) {
+  const size_t before = WorkBytes::OfThread();
+  {
+    MemberList list;
+    list.Add("text");
+    EXPECT_EQ(WorkBytes::OfThread(), before);
+    for (int i = 0; i < 10'000; ++i) list.Add(std::string(84, 'x'));  // and 16 for its place
+    MemberList moved;
+    moved = std::move(list);
+    EXPECT_GT(WorkBytes::OfThread(), before + 950'000);
+    EXPECT_LT(WorkBytes::OfThread(), before + 1'200'000);
+  }
+  EXPECT_EQ(WorkBytes::OfThread(), before);
 }
 
 }  // namespace

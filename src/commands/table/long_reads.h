@@ -18,6 +18,7 @@
 #include "commands/table/command_table.h"
 #include "commands/table/key_parts.h"
 #include "core/memory/large_text.h"
+#include "core/memory/work_bytes.h"
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
@@ -51,6 +52,7 @@ class MemberList {
     left_ = std::exchange(other.left_, 0);
     freed_blocks_ = std::exchange(other.freed_blocks_, 0);
     freed_pages_ = std::exchange(other.freed_pages_, 0);
+    counted_ = std::move(other.counted_);
     return *this;
   }
   void Add(std::string_view member) {
@@ -70,7 +72,7 @@ class MemberList {
     return {place.data, place.size};
   }
   // Those in front of `index` are not needed any more: most of them are freed. For who goes through
-  // the list once, when it is complete.
+  // the list once, when it is complete. They stay counted: mostly a reply has got them.
   void FreeBefore(size_t index) {
     for (; freed_blocks_ + 1 < blocks_.size() && blocks_[freed_blocks_ + 1].first <= index;
          ++freed_blocks_) {
@@ -90,13 +92,18 @@ class MemberList {
   };
   static constexpr size_t kPage = 256;  // places
 
-  void AddPage() { pages_.push_back(std::make_unique_for_overwrite<Place[]>(kPage)); }
+  void AddPage() {
+    pages_.push_back(std::make_unique_for_overwrite<Place[]>(kPage));
+    constexpr size_t kCountedTogether = WorkBytes::kMin / sizeof(Place[kPage]);
+    if (pages_.size() % kCountedTogether == 0) counted_.Add(WorkBytes::kMin);
+  }
   void AddBlock(size_t bytes) {
     constexpr size_t kFirst = 256;
     constexpr size_t kMost = 64 * 1024;
     left_ = std::max(bytes, std::min(kMost, kFirst << std::min<size_t>(blocks_.size(), 8)));
     blocks_.push_back({.bytes = std::make_unique_for_overwrite<char[]>(left_), .first = size_});
     free_ = blocks_.back().bytes.get();
+    counted_.AddBlock(left_);
   }
 
   std::vector<std::unique_ptr<Place[]>> pages_;
@@ -105,6 +112,7 @@ class MemberList {
   char* free_ = nullptr;  // in the last block
   size_t left_ = 0;       // there
   size_t freed_blocks_ = 0, freed_pages_ = 0;
+  WorkBytes counted_;
 };
 
 // How many of a value's `elements` a slice takes.

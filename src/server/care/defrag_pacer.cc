@@ -20,7 +20,7 @@ constexpr uint64_t kLookPeriodNanos = 1000 * helio::kNanosPerMilli;
 constexpr uint64_t kLookRest = 100;
 // Of the threshold one half is what a pass leaves unused, the other what it has to gain at least.
 constexpr unsigned kWasteShare = 2;
-constexpr uint64_t kSliceNanos = 300'000;
+constexpr uint64_t kSliceNanos = 100'000;
 constexpr size_t kStepBlocks = 64;  // between looks at the clock; about 10 us
 constexpr uint64_t kCutRestNanos = 100 * helio::kNanosPerMilli;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/care/memory_use.h"
 
+#include "core/memory/work_bytes.h"
 #include "engine/hops/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/net/tls_memory.h"
@@ -33,7 +34,7 @@ WorkerMemory MemoryUse::Sum() const {
                                     static_cast<uint64_t>(helio::ThreadTlsBytes()) +
                                     worker_.timer.memory_used(),
                          .queued_commands = counted.queued_commands,
-                         .coordinators = counted.coordinators,
+                         .coordinators = counted.coordinators + WorkBytes::OfThread(),
                          .fiber_stacks = worker_.proactor.scheduler().stacks().bytes(),
                          .receive_buffers = worker_.proactor.receive_buffer_bytes(),
                          .interpreters = counted.interpreters + scripts_.memory_used()};

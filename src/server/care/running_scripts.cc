@@ -8,7 +8,7 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kSliceNanos = 1'000'000;
+constexpr uint64_t kSliceNanos = 250'000;
 constexpr uint64_t kSliceNanosMin = 100'000;
 // Of what scripts have left.
 constexpr uint64_t kCollectSliceNanos = helio::kNanosPerMilli / 2;

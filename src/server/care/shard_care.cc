@@ -18,12 +18,11 @@ namespace {
 constexpr int64_t kExpirePeriodMillis = 100;  // between steps that nobody waits for
 constexpr uint64_t kExpirePeriodNanos = kExpirePeriodMillis * helio::kNanosPerMilli;
 constexpr int64_t kExpireSleepMillis = 10'000;
-constexpr uint64_t kExpireSliceNanos = 1 * helio::kNanosPerMilli;
-constexpr uint64_t kExpireRestNanos =
-    3 * helio::kNanosPerMilli;  // between slices: at most a quarter of the thread's time
+constexpr uint64_t kCareSliceNanos = helio::kNanosPerMilli / 10;  // clients wait for it
+// Between slices: at most a quarter of the thread's time.
+constexpr uint64_t kExpireRestNanos = 3 * kCareSliceNanos;
 constexpr size_t kExpireStep = 256;
-constexpr uint64_t kEvictSliceNanos = helio::kNanosPerMilli / 2;
-constexpr uint64_t kEvictRestNanos = helio::kNanosPerMilli;
+constexpr uint64_t kEvictRestNanos = 2 * kCareSliceNanos;
 constexpr uint64_t kHintPeriodNanos = helio::kNanosPerMilli / 5;
 constexpr size_t kKeysPerStep = 32;
 // What one command evicts at most: its share, and when the limit is passed by far.
@@ -250,7 +249,7 @@ void ShardCare::EvictTick() {
     if (excess <= 0) break;
     size_t share = ShareOf(*shard, excess);
     const ShardTurn turn(*shard);
-    while (helio::MonotonicNanos() - begin_ns < kEvictSliceNanos) {
+    while (helio::MonotonicNanos() - begin_ns < kCareSliceNanos) {
       const Evictor::Progress progress = EvictFrom(*shard, share, kKeysPerStep, {});
       has_evicted |= progress.keys > 0;
       if (progress.end != Evictor::End::kMore) break;
@@ -344,7 +343,7 @@ void ShardCare::ExpireTick() {
     const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
     bool more = true;
     const ShardTurn turn(*shard);
-    while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
+    while (more && helio::MonotonicNanos() - begin_ns < kCareSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
       more |= shard->StartClocks(now_ms, kExpireStep);

@@ -12,7 +12,7 @@ namespace dfly {
 struct WorkerMemory {
   uint64_t clients = 0;  // connections, their buffers and arguments in flight, subscriptions
   uint64_t queued_commands = 0;  // between MULTI and EXEC
-  uint64_t coordinators = 0;     // arguments of commands that run on fibers
+  uint64_t coordinators = 0;     // arguments of commands that run on fibers, and WorkBytes
   uint64_t fiber_stacks = 0;     // about: helio::StackPool::bytes()
   uint64_t receive_buffers = 0;  // that all connections share
   uint64_t interpreters = 0;     // Lua's states, when a script last ended or gave way; caches
