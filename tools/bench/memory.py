@@ -41,6 +41,14 @@ def small_hashes(value):
     return lambda count: ((b"HSET", b"hash:%d" % i, *fields) for i in range(count))
 
 
+def hashes_with_names_of_their_own(count):
+    names = ([b"%07d%d" % (i, field) for field in range(5)] for i in range(count))
+    return (
+        (b"HSET", b"hash:%d" % i, *(word for name in its for word in (b"f" + name[1:], SHORT)))
+        for i, its in enumerate(names)
+    )
+
+
 def small_sets(count):
     members = [member(i) for i in range(10)]
     return ((b"SADD", b"set:%d" % i, *members) for i in range(count // 10))
@@ -75,6 +83,7 @@ ROWS = [
     ("the same, and a value of 200", strings(200), 240),
     ("the same, and a number", counters, None),
     ("hash of 5 fields of 8 bytes", small_hashes(SHORT), 125),
+    ("the same, and each has names of its own", hashes_with_names_of_their_own, None),
     ("hash of 5 fields of 16 bytes", small_hashes(VALUE), None),
     (
         "field of a large hash, 16 bytes",
@@ -110,6 +119,8 @@ def bytes_of_each(kind, commands, options):
     server = bench.Server(kind, 1, options)
     try:
         connection = bench.Connection(server.port)
+        # What the first pipelines touch once is no part of the data.
+        fill(connection, ((b"ECHO", VALUE) for _ in range(20_000)))
         used, resident = used_memory(connection), server.rss()
         fill(connection, commands(options.count))
         sizes = used_memory(connection) - used, server.rss() - resident

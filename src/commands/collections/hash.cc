@@ -42,6 +42,7 @@ constexpr std::string_view kErrNanOrInf = "ERR value is NaN or Infinity";
 
 // Sets all pairs and reports it. False: a wrong type, which was replied.
 bool SetPairs(ShardContext& cx, Args args, ReplySink& reply, int64_t* added) {
+  using enum HashValue::Sharing;
   auto value = cx.FindOrCreate(args.key(), ValueType::kHash);
   if (value.is_wrong_type()) {
     reply.Error(kErrWrongType);
@@ -49,8 +50,13 @@ bool SetPairs(ShardContext& cx, Args args, ReplySink& reply, int64_t* added) {
   }
   HashValue hash = HashOrNew(cx, value);
   const auto pairs = args.rest();
-  for (size_t i = 0; i < pairs.size(); i += 2) {
-    *added += hash.Set(pairs[i], pairs[i + 1], cx.shard().hash_limit());
+  const PackedLimit& limit = cx.shard().hash_limit();
+  const auto sharing = value.was_created() ? hash.SetAllShared(pairs, limit) : kUnknown;
+  if (sharing == kDone) {
+    *added = static_cast<int64_t>(pairs.size() / 2);
+  } else {
+    for (size_t i = 0; i < pairs.size(); i += 2) *added += hash.Set(pairs[i], pairs[i + 1], limit);
+    if (*added > 0 && sharing == kUnknown) hash.ShareNames();
   }
   if (!cx.tells_fields()) [[likely]] {
     cx.Changed(args.key(), KeyEvent::kHSet, pairs.size() / 2);
@@ -81,7 +87,9 @@ void HSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (value && HashOf(cx, value).Has(args[2])) return reply.Integer(0);
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
-  HashOrNew(cx, value).Set(args[2], args[3], cx.shard().hash_limit());
+  HashValue hash = HashOrNew(cx, value);
+  hash.Set(args[2], args[3], cx.shard().hash_limit());
+  hash.ShareNames();
   cx.ChangedFields(args.key(), KeyEvent::kHSet, args.from(2).first(1));
   reply.Integer(1);
 }
@@ -110,7 +118,10 @@ void HDel(ShardContext& cx, Args args, ReplySink& reply) {
 void SetNumber(ShardContext& cx, Args args, ShardContext::WriteHandle value, std::string_view text,
                KeyEvent event) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
-  HashOrNew(cx, value).Set(args[2], text, cx.shard().hash_limit(), HashValue::OldDeadline::kKeep);
+  HashValue hash = HashOrNew(cx, value);
+  if (hash.Set(args[2], text, cx.shard().hash_limit(), HashValue::OldDeadline::kKeep)) {
+    hash.ShareNames();
+  }
   cx.ChangedFields(args.key(), event, args.from(2).first(1));
 }
 
@@ -291,7 +302,7 @@ class FieldWriter {
 // `count` different fields of more, each set of them with the same probability.
 void WriteDifferent(const HashValue& hash, size_t count, FieldWriter& write) {
   size_t left = hash.size();
-  if (hash.encoding() == HashValue::kPacked || count * 3 > left) {
+  if (hash.encoding() != HashValue::kTable || count * 3 > left) {
     // Each in turn with the probability that just so many come out (Knuth, TAOCP 3.4.2, S).
     hash.ForEach([&](std::string_view field, std::string_view text) {
       if (LocalRandom().Uniform(left--) >= count) return;

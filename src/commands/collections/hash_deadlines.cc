@@ -320,6 +320,7 @@ void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
     }
   }
   if (!is_over) {
+    hash->ShareNames();
     if (cx.wants_effects()) TellSet(cx, args.key(), *options, *hash);
     ChangedNames names(cx);
     names.AddPairs(options->fields);

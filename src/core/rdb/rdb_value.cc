@@ -208,10 +208,10 @@ void WriteFields(const HashValue& hash, RdbWriter* writer) {
 
 void WritePackedFields(const HashValue& hash, RdbWriter* writer) {
   ListpackWriter packed;
-  const PackedBlock block = hash.block();
-  for (auto at = block.begin(); at != block.end(); at = PackedBlock::Next(at)) {
-    packed.Append(PackedElement(at));
-  }
+  hash.ForEachElement([&packed](const PackedElement& field, const PackedElement& text) {
+    packed.Append(field);
+    packed.Append(text);
+  });
   writer->String(packed.Finish());
 }
 
@@ -753,7 +753,7 @@ RdbType DflyTypeOf(const CompactValue& value) {
     case ValueType::kZset:
       return encoding == ZsetValue::kPacked ? RdbType::kZsetListpack : RdbType::kZset2;
     case ValueType::kHash:
-      if (encoding == HashValue::kPacked) return RdbType::kHashListpack;
+      if (encoding != HashValue::kTable) return RdbType::kHashListpack;
       return HashValue(value).table().has_deadlines() ? RdbType::kHashMetadata : RdbType::kHash;
     case ValueType::kStream:
       return ObjectOf<StreamValue>(value).producers() == nullptr ? RdbType::kStreamListpacks2
@@ -815,7 +815,10 @@ RdbRead ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source,
                      CompactValue* value) {
   *value = CompactValue();
   ValueReader reader(limits, source, value);
-  if (reader.Read(static_cast<RdbType>(type))) return RdbRead::kValue;
+  if (reader.Read(static_cast<RdbType>(type))) {
+    if (value->type() == ValueType::kHash) HashValue(value).ShareNames();
+    return RdbRead::kValue;
+  }
   return reader.is_empty() ? RdbRead::kEmpty : RdbRead::kDamaged;
 }
 

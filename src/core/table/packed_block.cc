@@ -61,6 +61,15 @@ auto PackedBlock::Replace(Place from, Place to, const PackedText& text) -> Place
   return place;
 }
 
+void PackedBlock::AppendEntry(Place entry) {
+  const size_t bytes = PackedEntryBytes(entry);
+  const size_t end = block_->end + bytes;
+  if (end > UsableSize(block_)) Reallocate(end);
+  std::memcpy(reinterpret_cast<char*>(block_) + block_->end, entry, bytes);
+  block_->end = static_cast<uint32_t>(end);
+  ++block_->entries;
+}
+
 auto PackedBlock::Erase(Place at, size_t count) -> Place {
   const Place to = Skip(at, count);
   const size_t offset = static_cast<size_t>(at - reinterpret_cast<const char*>(block_));

@@ -61,6 +61,8 @@ class PackedBlock {
 
   Place Insert(Place before, const PackedText& text) { return Replace(before, before, text); }
   Place Append(const PackedText& text) { return Insert(end(), text); }
+  // A copy of an entry of another block.
+  void AppendEntry(Place entry);
   // Instead of the entry at `at`.
   Place Set(Place at, const PackedText& text) { return Replace(at, Next(at), text); }
   Place Erase(Place at, size_t count);
