@@ -1,54 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/types/field_names.h"
 
-#include <mutex>
-#include <vector>
+#include <memory>
 
 namespace dfly {
-
-namespace {
-
-// Numbers that are free: those of lists that are gone, and all from `next` on.
-struct FreeNumbers {
-  std::mutex mutex;
-  std::vector<int64_t> again;
-  int64_t next = 0;
-};
-
-// Never destroyed, as threads may end after main().
-FreeNumbers& Numbers() {
-  static auto* const numbers = new FreeNumbers;
-  return *numbers;
-}
-
-}  // namespace
 
 constinit std::array<std::atomic<FieldNames*>, FieldNames::kNumbers> FieldNames::by_number = {};
 
 FieldNames* FieldNames::Make(PackedBlock block, uint64_t fingerprint) {
-  FreeNumbers& numbers = Numbers();
-  const std::lock_guard lock(numbers.mutex);
-  int64_t number = numbers.next;
-  if (!numbers.again.empty()) {
-    number = numbers.again.back();
-    numbers.again.pop_back();
-  } else if (numbers.next == static_cast<int64_t>(kNumbers)) {
-    return nullptr;
-  } else {
-    ++numbers.next;
+  auto names = std::make_unique<FieldNames>(block, fingerprint);
+  // The smallest number that is free: small ones are short in the blocks of hashes.
+  for (size_t number = 0; number < kNumbers; ++number) {
+    FieldNames* nobody = nullptr;
+    names->number_ = static_cast<int64_t>(number);
+    if (by_number[number].load(std::memory_order_relaxed) == nullptr &&
+        by_number[number].compare_exchange_strong(nobody, names.get(), std::memory_order_relaxed)) {
+      return names.release();
+    }
   }
-  auto* const names = new FieldNames(block, fingerprint, number);
-  by_number[static_cast<size_t>(number)].store(names, std::memory_order_relaxed);
-  return names;
+  return nullptr;
 }
 
 void FieldNames::Free() {
-  {
-    FreeNumbers& numbers = Numbers();
-    const std::lock_guard lock(numbers.mutex);
-    by_number[static_cast<size_t>(number_)].store(nullptr, std::memory_order_relaxed);
-    numbers.again.push_back(number_);
-  }
+  by_number[static_cast<size_t>(number_)].store(nullptr, std::memory_order_relaxed);
   PackedBlock(block_).Free();
   delete this;
 }

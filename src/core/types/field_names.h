@@ -34,6 +34,9 @@ class FieldNames {
   static constexpr size_t kNamesMax = 64;
   static constexpr size_t kBytesMax = 1024;  // of all names, as they are in a block
 
+  // Takes the block over, and has one reference; for CommonNames.
+  FieldNames(PackedBlock block, uint64_t fingerprint) : block_(block), fingerprint_(fingerprint) {}
+
   // REQUIRES: a reference to the list with this number.
   static FieldNames& Of(int64_t number) {
     return *by_number[static_cast<size_t>(number)].load(std::memory_order_relaxed);
@@ -55,17 +58,15 @@ class FieldNames {
   friend class CommonNames;
   static constexpr size_t kNumbers = 1 << 15;  // what an entry of four bytes can name
 
-  // Takes the block over, and has one reference. Null: all numbers are taken.
+  // Null: all numbers are taken.
   static FieldNames* Make(PackedBlock block, uint64_t fingerprint);
-  FieldNames(PackedBlock block, uint64_t fingerprint, int64_t number)
-      : block_(block), fingerprint_(fingerprint), number_(number) {}
   void Free();
 
   static std::array<std::atomic<FieldNames*>, kNumbers> by_number;
 
   const PackedBlock block_;
   const uint64_t fingerprint_;
-  const int64_t number_;
+  int64_t number_ = 0;
   std::atomic<uint32_t> references_ = 1;
 };
 

@@ -7,8 +7,9 @@
 //   kShared    PackedBlock: number of FieldNames, value, value ...            listpack
 //
 // A packed hash is kShared if many have the same names in the same order (ShareNames), and becomes
-// kPacked again when a name goes or comes that the others don't have. It becomes a table with a field or value that is too long, one field too many, or a deadline of a
-// field, and stays one, as in Redis.
+// kPacked again when a name goes or comes that the others don't have. It becomes a table with a
+// field or value that is too long, one field too many, or a deadline of a field, and stays one, as
+// in Redis.
 #pragma once
 
 #include <cstddef>
