@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/table/pieces.h"
 #include "commands/table/spread.h"
 #include "core/memory/large_text.h"
 #include "engine/hops/coordinator.h"
@@ -136,6 +137,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       const auto run = [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
+        } else if (command.can_run_in_pieces()) {
+          RunInPieces(cx, command, views, writer);
         } else {
           RunSpread(cx, command, views, writer, counts);
         }
