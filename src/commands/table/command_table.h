@@ -312,7 +312,9 @@ struct Command {
   }
   // So many arguments are much: it had better run in pieces, if it can.
   static constexpr size_t kManyArgs = 2048;
-  bool can_run_in_pieces() const { return pieces.replies != PieceReplies::kNone; }
+  bool can_run_in_pieces() const {
+    return pieces.replies != PieceReplies::kNone || spread != Spread::kNone;
+  }
   // `of_call`: ScriptFinder::FlagsOf.
   bool MayWrite(uint32_t of_call) const {
     return (of_call & kWrite) != 0 || (runs_script && (of_call & kMayReplicate) != 0);

@@ -12,6 +12,7 @@
 
 #include "commands/table/kept_reply.h"
 #include "commands/table/long_reads.h"
+#include "commands/table/spread.h"
 #include "core/text/hash.h"
 #include "engine/hops/transaction.h"
 #include "engine/keyspace/key_events.h"
@@ -174,6 +175,9 @@ class PieceCutter {
 
 void RunInPieces(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
                  size_t items_each) {
+  if (command.spread != Spread::kNone) {
+    return RunSpreadInPieces(cx, command, args, reply, items_each);
+  }
   const Pieces& pieces = command.pieces;
   const auto key_at = static_cast<size_t>(command.keys.first);
   size_t first = key_at + 1;
