@@ -370,10 +370,12 @@ void Connection::ExecuteInput() {
 }
 
 bool Connection::TakeInput(std::span<const std::string_view> args, TakenInput* to) {
-  if (!executes_input_ || args.data() != parser_.args().data() || parser_.holds_args() ||
-      parser_.has_large()) {
+  if (!executes_input_ || keeps_replies_ || args.data() != parser_.args().data() ||
+      parser_.holds_args() || parser_.has_large()) {
     return false;
   }
+  // What stands behind the command would be copied.
+  if (parser_.consumed() < input_.size() / 2) return false;
   to->args = parser_.TakeArgs();
   if (to->args == nullptr) return false;
   to->arg_count = args.size();

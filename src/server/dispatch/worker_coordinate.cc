@@ -144,7 +144,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       const auto run = [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
-        } else if (views.size() >= Command::kManyArgs && command.can_run_in_pieces()) {
+        } else if (views.size() >= Command::kManyArgs && command.can_run_in_pieces() &&
+                   session.primary == nullptr) {
           RunInPieces(cx, command, views, writer);
         } else {
           RunSpread(cx, command, views, writer, counts);
