@@ -352,7 +352,14 @@ void Connection::ExecuteInput() {
   // A barrier may fall while its command's predecessors run, so this is a loop.
   bool is_turn_over = false;
   while (stalled_ && can_execute() && has_room() && !is_turn_over) {
-    input_.Consume(Execute(input_.view(), Turn::kOwn));
+    const std::string_view all = input_.view();
+    executes_input_ = true;
+    const size_t taken = Execute(all, Turn::kOwn);
+    if (std::exchange(executes_input_, false)) {
+      input_.Consume(taken);
+    } else {
+      input_.Append(all.substr(taken));  // TakeInput has the rest; nobody has let it go yet
+    }
     input_.Truncate(input_.size() - parser_.TakenFromEnd());
     is_turn_over = std::exchange(paused_, false);
   }
@@ -360,6 +367,22 @@ void Connection::ExecuteInput() {
     FlushSoon();  // goes on
   AdjustRecv();
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
+}
+
+bool Connection::TakeInput(std::span<const std::string_view> args, TakenInput* to) {
+  if (!executes_input_ || keeps_replies_ || args.data() != parser_.args().data() ||
+      parser_.holds_args() || parser_.has_large()) {
+    return false;
+  }
+  // What stands behind the command would be copied.
+  if (parser_.consumed() < input_.size() / 2) return false;
+  to->args = parser_.TakeArgs();
+  if (to->args == nullptr) return false;
+  to->arg_count = args.size();
+  to->bytes.Swap(input_);
+  executes_input_ = false;
+  Recount();
+  return true;
 }
 
 void Connection::OnRemoteReplies(size_t reply_bytes) {

@@ -230,6 +230,15 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t executed_bytes() const { return executed_bytes_; }
   // That the kernel has taken.
   uint64_t sent_bytes() const { return sent_bytes_; }
+  // What the arguments of the command that the sink is given lie in: they are its own now, and stay
+  // where they are. False: that cannot be had, or they are not of this command. REQUIRES: the
+  // outcome will be kBusy.
+  struct TakenInput {
+    helio::IoBuf bytes;
+    std::unique_ptr<std::string_view[]> args;
+    size_t arg_count = 0;
+  };
+  bool TakeInput(std::span<const std::string_view> args, TakenInput* to);
   // Of the command that the sink is given: it is a line, not an array.
   bool is_inline_command() const { return parser_.is_inline(); }
   // In OnClosed: nothing was under way when it was closed, so all that was taken is carried out.
@@ -535,8 +544,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool is_authenticated_ = true;
   bool watches_output_ = false;
   bool executing_ = false;
-  bool paused_ = false;   // Execute has: its turn is over
-  bool stalled_ = false;  // input_ has bytes that the parser has not seen
+  bool executes_input_ = false;  // it executes what is in input_
+  bool paused_ = false;          // Execute has: its turn is over
+  bool stalled_ = false;         // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;
   bool peer_ended_ = false;  // the client, its side; not all of what it sent was received then
   bool receiving_ = false;

@@ -210,6 +210,23 @@ TEST_P(ConnectionTest, ACommandAfterABusyOneIsAnsweredWithoutFurtherInput) {
   }
 }
 
+TEST_P(ConnectionTest, TheInputGoesWithACommandOfManyArgumentsAndWhatFollowsItStays) {
+  const int fd = Connect();
+  for (int i = 0; i < 30; ++i) {
+    std::vector<std::string> many = {"busy"};
+    for (int n = 0; n < 500 * i; ++n) many.push_back("argument " + std::to_string(n));
+    many.push_back("the last of " + std::to_string(i));
+    const std::string before = i % 2 == 0 ? "" : Request({"echo", "before"});
+    const std::string few = Request({"busy", std::string(100, 'x'), "of few"});
+    const std::string replies = (before.empty() ? "" : Bulk("before")) + Bulk(many.back()) +
+                                Bulk("after") + Bulk("of few") + Bulk(many.back());
+    ExpectExchange(fd, before + Request(many) + Request({"note", "after"}) + few + Request(many),
+                   replies);
+  }
+  // What has arrived at once, and was never input, has nobody to take it from.
+  EXPECT_GT(sink_->inputs_taken, 10);
+}
+
 TEST_P(ConnectionTest, AResetWithRepliesUnderWayAbandonsThemAndLeaksNothing) {
   Random random(helio::TestSeed());
   for (int i = 0; i < 100; ++i) {

@@ -44,7 +44,7 @@ struct RemoteBatch : PendingReplies {
 //   await e x      at once, but the reply waits for epoch e
 //   remote i x     on shard i, some time later; `remote i e x`: the reply waits for epoch e then
 //   barrier x      at once, when all before it are answered
-//   busy x         by a fiber that yields a few times
+//   busy x         by a fiber that yields a few times, and takes the input if it can
 //   big n          at once, n bytes
 //   watch x        at once, and asks to hear when it is sent
 //   hold x         at once; what follows waits for Release()
@@ -84,10 +84,13 @@ class ScriptedSink final : public CommandSink {
     if (name == "busy" || name == "waits") {
       if (!connection->replies().empty()) return Outcome::kBarrier;
       ++fibers;
-      helio::Fiber("busy", [this, connection, text] {
+      Connection::TakenInput taken;
+      if (connection->TakeInput(args, &taken)) ++inputs_taken;
+      helio::Fiber("busy", [this, connection, text, taken = std::move(taken)] {
         for (uint64_t n = random_.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
         while (stall_busy) helio::this_fiber::SleepForMillis(1);
-        if (!connection->closing()) Reply(connection, text);
+        const std::span<const std::string_view> own(taken.args.get(), taken.arg_count);
+        if (!connection->closing()) Reply(connection, own.empty() ? text : std::string(own.back()));
         connection->EndBusy();
         --fibers;
       }).Detach();
@@ -257,6 +260,7 @@ class ScriptedSink final : public CommandSink {
   std::atomic<uint64_t> commands{0};
   std::atomic<int> protocol_errors{0};
   int fibers = 0;
+  int inputs_taken = 0;
   bool paused_remotes = false;
   bool stall_busy = false;
   bool late = false;  // what is deferred is run in the next iteration

@@ -423,11 +423,12 @@ void RegisterHashCommands(CommandTable* table) {
   constexpr std::string_view kForAll = "O(N) where N is the number of fields of the hash.";
   constexpr std::string_view kAnyOrder = "nondeterministic_output_order";
   add("hset", HSet, -4, kSet, KeyAndElement(2), "Sets fields of a hash; makes the key if need be.",
-      "2.0.0", kForFields);
+      "2.0.0", kForFields, {}, InPieces(PieceReplies::kSum, 2));
   add("hsetnx", HSetNx, 4, kSet, KeyAndElement(2, "RW insert"),
       "Sets a field of a hash that does not exist.", "2.0.0", "O(1)");
   table->Add({.name = "hmset",
               .run = HMSet,
+              .pieces = {.replies = PieceReplies::kLast, .step = 2},
               .arity = -4,
               .flags = kSet,
               .categories = kAclHash,
@@ -439,14 +440,15 @@ void RegisterHashCommands(CommandTable* table) {
                        .deprecated_since = "4.0.0",
                        .replaced_by = "`HSET` with multiple field-value pairs"}});
   add("hdel", HDel, -3, kWrite | kFast, KeyAndElement(2, "RW delete"),
-      "Removes fields of a hash, and the key with the last one.", "2.0.0", kForFields);
+      "Removes fields of a hash, and the key with the last one.", "2.0.0", kForFields, {},
+      InPieces(PieceReplies::kSum));
   add("hincrby", HIncrBy, 4, kSet, KeyAndElement(2, "RW access update"),
       "Adds to the integer of a field; a missing one counts as 0.", "2.0.0", "O(1)");
   add("hincrbyfloat", HIncrByFloat, 4, kSet, KeyAndElement(2, "RW access update"),
       "Adds to the decimal number of a field; a missing one counts as 0.", "2.6.0", "O(1)");
   add("hget", HGet, 3, kGet, KeyAndElement(2), "Returns the value of a field.", "2.0.0", "O(1)");
   add("hmget", HMGet, -3, kGet, KeyAndElement(2), "Returns the values of fields.", "2.0.0",
-      kForFields);
+      kForFields, {}, InPieces(PieceReplies::kItems));
   add("hexists", HExists, 3, kGet, KeyAndElement(2, "RO"), "Tells whether a field exists.", "2.0.0",
       "O(1)");
   add("hlen", HLen, 2, kGet, KeyAt(1, "RO"), "Returns the number of fields.", "2.0.0",

@@ -102,6 +102,20 @@ void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink&
   reply.Integer(static_cast<int64_t>(size));
 }
 
+// Pieces::check. Suspends.
+std::optional<size_t> CheckPush(Args args, ReplySink& reply) {
+  constexpr size_t kFirst = 2;
+  helio::LongWork work;
+  for (std::string_view text : args.from(kFirst)) {
+    if (text.size() > QuickList::kElementMax) {
+      reply.Error(kErrElementTooLarge);
+      return {};
+    }
+    work.Step();
+  }
+  return kFirst;
+}
+
 void LPush(ShardContext& cx, Args args, ReplySink& reply) {
   Push(cx, args, End::kFront, false, reply);
 }
@@ -640,6 +654,7 @@ void RegisterListCommands(CommandTable* table) {
                 .across = in_slices.across,
                 .slices = in_slices.across != nullptr,
                 .asks_for_many = in_slices.asks_for_many,
+                .pieces = in_slices.pieces,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclList,
@@ -648,15 +663,18 @@ void RegisterListCommands(CommandTable* table) {
   };
   constexpr uint32_t kPush = kWrite | kDenyOom | kFast;
   constexpr std::string_view kForEachPushed = "O(N) where N is the number of elements pushed.";
+  constexpr InSlices kPushes = InPieces(PieceReplies::kLast, 1, CheckPush);
   constexpr std::string_view kForEachPopped = "O(N) where N is the number of elements returned.";
   add("lpush", LPush, -3, kPush, KeyAt(1, "RW insert"),
-      "Puts elements in front of a list; makes the key if need be.", "1.0.0", kForEachPushed);
+      "Puts elements in front of a list; makes the key if need be.", "1.0.0", kForEachPushed,
+      kPushes);
   add("rpush", RPush, -3, kPush, KeyAt(1, "RW insert"),
-      "Puts elements at the end of a list; makes the key if need be.", "1.0.0", kForEachPushed);
+      "Puts elements at the end of a list; makes the key if need be.", "1.0.0", kForEachPushed,
+      kPushes);
   add("lpushx", LPushX, -3, kPush, KeyAt(1, "RW insert"),
-      "Puts elements in front of a list that exists.", "2.2.0", kForEachPushed);
+      "Puts elements in front of a list that exists.", "2.2.0", kForEachPushed, kPushes);
   add("rpushx", RPushX, -3, kPush, KeyAt(1, "RW insert"),
-      "Puts elements at the end of a list that exists.", "2.2.0", kForEachPushed);
+      "Puts elements at the end of a list that exists.", "2.2.0", kForEachPushed, kPushes);
   add("lpop", Pop<End::kFront>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
       "Removes and returns elements from the front of a list.", "1.0.0", kForEachPopped,
       PoppingInSlices<End::kFront>());

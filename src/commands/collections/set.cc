@@ -520,15 +520,16 @@ void RegisterSetCommands(CommandTable* table) {
   const FamilyRows add(table, "set", kAclSet);
   add("sadd", SAdd, -3, kWrite | kDenyOom | kFast, KeyAndElement(2, "RW insert"),
       "Adds members to a set; makes the key if need be.", "1.0.0",
-      "O(N) where N is the number of members that are named.");
+      "O(N) where N is the number of members that are named.", {}, InPieces(PieceReplies::kSum));
   add("srem", SRem, -3, kWrite | kFast, KeyAndElement(2, "RW delete"),
       "Removes members from a set.", "1.0.0",
-      "O(N) where N is the number of members that are named.");
+      "O(N) where N is the number of members that are named.", {}, InPieces(PieceReplies::kSum));
   add("sismember", SIsMember, 3, kReadonly | kFast, KeyAndElement(2, "RO"),
       "Tells whether something is a member of a set.", "1.0.0", "O(1)");
   add("smismember", SMIsMember, -3, kReadonly | kFast, KeyAndElement(2),
       "Tells of each of several things whether it is a member of a set.", "6.2.0",
-      "O(N) where N is the number of things that are asked for.");
+      "O(N) where N is the number of things that are asked for.", {},
+      InPieces(PieceReplies::kItems));
   add("scard", SCard, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of members of a set.", "1.0.0", "O(1)");
   add("smembers", SMembers, 2, kReadonly, KeyAt(1), "Returns all members of a set.", "1.0.0",

@@ -222,6 +222,25 @@ enum class Spread : uint8_t {
   kAllOk,        // MSET: run on each shard, one OK
 };
 
+// How the replies to the pieces of a command become one. Errors come from the first piece only.
+enum class PieceReplies : uint8_t {
+  kNone,   // it is never cut
+  kSum,    // integers, of which the sum is replied (SADD)
+  kLast,   // that of the last piece is the command's (RPUSH)
+  kItems,  // arrays, one behind the other (HMGET)
+};
+
+// A command with very many arguments runs in pieces: `run` gets what stands before the first item,
+// and some of the items, in a hop for each piece (commands/table/pieces.h).
+struct Pieces {
+  PieceReplies replies = PieceReplies::kNone;
+  size_t step = 1;  // arguments of an item: 2 are a field and its value
+  // Where the first item is; none if there is an error, which it replies: whatever `run` may find
+  // wrong with the arguments, as no piece may fail behind another one. Null: behind the key, and
+  // only the number of arguments can be wrong. May suspend.
+  std::optional<size_t> (*check)(Args args, ReplySink& reply) = nullptr;
+};
+
 struct CommandDocs {
   std::string_view summary;
   std::string_view since;
@@ -247,6 +266,7 @@ struct Command {
   bool (*takes_many)(const CompactValue& value, Args args, size_t key_at) = nullptr;
   // With `slices`: whether what it is given is much, which alone decides then (RESTORE). Or null.
   bool (*brings_much)(Args args) = nullptr;
+  Pieces pieces = {};
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
   // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.
@@ -289,6 +309,11 @@ struct Command {
   std::string_view ElementOf(Args args) const {
     const auto at = static_cast<size_t>(keys.element_at);
     return at != 0 && at < args.size() ? args[at] : std::string_view();
+  }
+  // So many arguments are much: it had better run in pieces, if it can.
+  static constexpr size_t kManyArgs = 2048;
+  bool can_run_in_pieces() const {
+    return pieces.replies != PieceReplies::kNone || spread != Spread::kNone;
   }
   // `of_call`: ScriptFinder::FlagsOf.
   bool MayWrite(uint32_t of_call) const {

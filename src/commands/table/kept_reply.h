@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -47,13 +48,14 @@ class KeptReply final : public RefusingSink {
     if (!text.empty()) memcpy(at, text.data(), text.size());
   }
   void Integer(int64_t value) override { Add(Kind::kInteger, static_cast<uint64_t>(value)); }
+  void Double(double value) override { Add(Kind::kDouble, std::bit_cast<uint64_t>(value)); }
   void Null() override { Add(Kind::kNull, 0); }
   void NullArray() override { Add(Kind::kNullArray, 0); }
   void Array(size_t items) override { Add(Kind::kArray, items); }
   void Map(size_t pairs) override { Add(Kind::kMap, pairs); }
 
  private:
-  enum class Kind : uint8_t { kBulk, kInteger, kNull, kNullArray, kArray, kMap };
+  enum class Kind : uint8_t { kBulk, kInteger, kDouble, kNull, kNullArray, kArray, kMap };
   struct Block {
     std::unique_ptr<char[]> bytes;
     size_t used = 0;
@@ -99,6 +101,9 @@ class KeptReply final : public RefusingSink {
           break;
         case Kind::kInteger:
           reply.Integer(static_cast<int64_t>(number));
+          break;
+        case Kind::kDouble:
+          reply.Double(std::bit_cast<double>(number));
           break;
         case Kind::kNull:
           reply.Null();

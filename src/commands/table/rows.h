@@ -2,18 +2,25 @@
 // Rows that are much alike in many families.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "commands/table/command_table.h"
 
 namespace dfly {
 
-// How a command reads large values in slices (Command::slices), if it does.
+// How a command reads large values in slices (Command::slices), if it does, and how one with many
+// arguments is cut into pieces.
 struct InSlices {
   CoordinatorHandler across = nullptr;
   bool (*asks_for_many)(Args args) = nullptr;
   bool (*takes_many)(const CompactValue& value, Args args, size_t key_at) = nullptr;
+  Pieces pieces = {};
 };
+constexpr InSlices InPieces(PieceReplies replies, size_t step = 1,
+                            std::optional<size_t> (*check)(Args args, ReplySink& reply) = nullptr) {
+  return {.pieces = {.replies = replies, .step = step, .check = check}};
+}
 
 // Adds the commands of a family whose keys are in one shard.
 // Owner:  the function that registers a family, which is where it lives.
@@ -34,6 +41,7 @@ class FamilyRows {
                 .slices = in_slices.across != nullptr,
                 .asks_for_many = in_slices.asks_for_many,
                 .takes_many = in_slices.takes_many,
+                .pieces = in_slices.pieces,
                 .arity = arity,
                 .flags = flags,
                 .categories = categories_,

@@ -4,14 +4,18 @@
 #include <absl/container/inlined_vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "commands/table/long_reads.h"
 #include "engine/hops/transaction.h"
 #include "facade/replies/error_texts.h"
 #include "facade/replies/refusing_sink.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -38,13 +42,15 @@ class PartReply final : public RefusingSink {
 
   void Status(std::string_view) override {}
   void Error(std::string_view message) override { error.emplace(message); }
-  void Integer(int64_t value) override { integer = value; }
+  void Integer(int64_t value) override { integer += value; }
   void Bulk(std::string_view text) override {
     bytes.append(text);
     items.push_back({bytes.size(), false});
   }
   void Null() override { items.push_back({bytes.size(), true}); }
-  void Array(size_t count) override { items.reserve(count); }
+  void Array(size_t count) override {
+    if (items.empty()) items.reserve(count);
+  }
 
  private:
   void Refuse() override { LOG(DFATAL) << "a command with such replies cannot be spread"; }
@@ -194,6 +200,176 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
   };
   if (!tx.Run(run_part)) return;
   Merge(command.spread, split, counts, reply);
+}
+
+namespace {
+
+// The keys of a command that has very many, sorted by shard, and what each shard replies.
+class KeyPieces {
+ public:
+  // As Split. Suspends.
+  KeyPieces(CoordinatorContext& cx, const Command& command, Args args, size_t keys_each)
+      : cx_(cx),
+        command_(command),
+        args_(args),
+        first_(static_cast<size_t>(command.keys.first)),
+        step_(static_cast<size_t>(command.keys.step)),
+        keys_each_(keys_each),
+        parts_(cx.shards().size()) {
+    const size_t count = (args.size() - first_) / step_;
+    hashes_.reserve(count);
+    order_.reserve(count);
+    for (size_t i = first_; i < args.size(); i += step_) {
+      hashes_.push_back(HashKey(args[i]));
+      order_.push_back(cx.shards().ShardOfKey(args[i], hashes_.back()));
+      ++parts_[order_.back()].keys;
+      work_.Step();
+    }
+    for (ShardKeys& part : parts_) part.indexes.reserve(part.keys);
+    for (size_t i = 0; i < count; ++i) {
+      parts_[order_[i]].indexes.push_back(i);
+      work_.Step();
+    }
+    for (ShardId id = 0; id < parts_.size(); ++id) {
+      ShardKeys& part = parts_[id];
+      if (part.keys == 0) continue;
+      ids_.push_back(id);
+      if (command.spread == Spread::kKeepOrder) part.reply.items.reserve(part.keys);
+    }
+  }
+
+  size_t count() const { return order_.size(); }
+  // Those that have keys which have not been run.
+  std::span<const ShardId> ids() const { return ids_; }
+
+  // All keys, in the order that Transaction wants: to sort a million at once takes 100 ms.
+  // Suspends.
+  void LockAll(Transaction* tx) {
+    tx->ReserveLocks(count());
+    for (ShardId id : ids_) {
+      constexpr int kBits = 10;
+      std::vector<size_t> begin((size_t{1} << kBits) + 1);  // of the tags with these first bits
+      const auto bucket_of = [](uint64_t fingerprint) { return fingerprint >> (64 - kBits); };
+      const std::vector<size_t>& indexes = parts_[id].indexes;
+      for (size_t i : indexes) {
+        ++begin[bucket_of(FingerprintOf(i)) + 1];
+        work_.Step();
+      }
+      for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+      const auto sorted = std::make_unique_for_overwrite<uint64_t[]>(indexes.size());
+      std::vector<size_t> end(begin.begin(), begin.end() - 1);
+      for (size_t i : indexes) {
+        const uint64_t fingerprint = FingerprintOf(i);
+        sorted[end[bucket_of(fingerprint)]++] = fingerprint;
+        work_.Step();
+      }
+      helio::LongWork sorting(1);
+      for (size_t i = 1; i < begin.size(); ++i) {
+        std::sort(sorted.get() + begin[i - 1], sorted.get() + begin[i]);
+        sorting.Step();
+      }
+      for (size_t i = 0; i < indexes.size(); ++i) {
+        tx->Lock(id, {sorted[i], command_.lock_mode()});
+        work_.Step();
+      }
+    }
+  }
+
+  // On a shard of ids(): the next of its keys.
+  void RunSome(ShardTurn& turn) {
+    ShardKeys& part = parts_[turn.shard().id()];
+    part.args.assign(args_.all().begin(), args_.all().begin() + static_cast<ptrdiff_t>(first_));
+    part.hashes.clear();
+    size_t bytes = 0;
+    while (part.next < part.keys && part.hashes.size() < keys_each_ && bytes < kSliceBytes) {
+      const size_t index = part.indexes[part.next++];
+      part.hashes.push_back(hashes_[index]);
+      for (std::string_view arg : args_.all().subspan(first_ + index * step_, step_)) {
+        part.args.push_back(arg);
+        bytes += arg.size();
+      }
+    }
+    ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+    shard_cx.SetKeyHashes(std::span(part.args).subspan(first_), step_, part.hashes);
+    command_.run(shard_cx, Args(part.args), part.reply);
+  }
+  // Behind each hop.
+  void EndHop() {
+    std::erase_if(ids_, [this](ShardId id) { return parts_[id].next == parts_[id].keys; });
+  }
+
+  // Suspends.
+  void Reply(ReplySink& reply) {
+    for (const ShardKeys& part : parts_) {
+      if (part.reply.error) return reply.Error(*part.reply.error);
+    }
+    if (command_.spread == Spread::kAllOk) return reply.Ok();
+    if (command_.spread == Spread::kSumIntegers) {
+      int64_t sum = 0;
+      for (const ShardKeys& part : parts_) sum += part.reply.integer;
+      return reply.Integer(sum);
+    }
+    reply.Array(count());
+    for (ShardId id : order_) {
+      ShardKeys& part = parts_[id];
+      CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
+      const size_t index = part.merged++;
+      if (part.reply.items[index].is_null) {
+        reply.Null();
+      } else {
+        reply.Bulk(part.reply.Text(index));
+      }
+      work_.Step();
+    }
+  }
+
+ private:
+  struct ShardKeys {
+    size_t keys = 0;
+    std::vector<size_t> indexes;         // of its keys among all
+    size_t next = 0;                     // of these: those before it were run
+    std::vector<std::string_view> args;  // of the piece, as `hashes`
+    std::vector<uint64_t> hashes;
+    PartReply reply;
+    size_t merged = 0;
+  };
+
+  uint64_t FingerprintOf(size_t index) const {
+    const std::string_view key = args_[first_ + index * step_];
+    return cx_.shards().LockOfKey(key, hashes_[index], cx_.db_index());
+  }
+
+  CoordinatorContext& cx_;
+  const Command& command_;
+  const Args args_;
+  const size_t first_, step_, keys_each_;
+  helio::LongWork work_;
+  std::vector<uint64_t> hashes_;  // of all keys
+  std::vector<ShardId> order_;    // and their shards
+  std::vector<ShardKeys> parts_;  // by shard
+  std::vector<ShardId> ids_;
+};
+
+}  // namespace
+
+void RunSpreadInPieces(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
+                       size_t keys_each) {
+  const auto first = static_cast<size_t>(command.keys.first);
+  if ((args.size() - first) % static_cast<size_t>(command.keys.step) != 0) {
+    return reply.Error(WrongArityError(command.full_name));
+  }
+  KeyPieces pieces(cx, command, args, keys_each);
+  Transaction tx(cx);
+  pieces.LockAll(&tx);
+  if (!tx.Schedule()) return;
+  helio::LongWork work(1);  // a hop to this thread's own shard does not wait
+  while (!pieces.ids().empty()) {
+    tx.HopOn(pieces.ids(), [&pieces](ShardTurn& turn) { pieces.RunSome(turn); });
+    pieces.EndHop();
+    work.Step();
+  }
+  tx.Conclude();
+  pieces.Reply(reply);
 }
 
 }  // namespace dfly

@@ -17,5 +17,9 @@ namespace dfly {
 // REQUIRES: none, or Spread::kKeepOrder or kAllOk.
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
                std::span<const uint32_t> counts = {});
+// The same with `keys_each` keys of a shard in a hop, so that others run in between. All keys are
+// locked all the time. Suspends.
+void RunSpreadInPieces(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply,
+                       size_t keys_each);
 
 }  // namespace dfly

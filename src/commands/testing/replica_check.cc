@@ -12,6 +12,7 @@
 #include "commands/collections/member_deadlines.h"
 #include "commands/collections/set_commands.h"
 #include "commands/table/lookup.h"
+#include "commands/table/pieces.h"
 #include "commands/table/spread.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
@@ -91,7 +92,12 @@ void DispatchForTest(const CommandTable& table, ShardSet& shards, int db_index, 
     is_one_shard &= shards.ShardOfKey(args[i], HashKey(args[i])) == id;
   }
   // Of those that have two ways in one shard, each is taken, by the name of the first key.
-  const bool in_slices = command->slices && (args[first].back() & 1) != 0;
+  const bool is_odd = (args[first].back() & 1) != 0;
+  const bool in_slices = command->slices && is_odd;
+  // The same of those that run in pieces, which are small ones then.
+  if (command->can_run_in_pieces() && is_odd) {
+    return RunInPieces(coordinator, *command, args, reply, 2);
+  }
   if (is_one_shard && !in_slices) {
     shards.Await(id, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index, now_ms);

@@ -22,6 +22,7 @@
 #include "engine/hops/coordinator.h"
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -71,8 +72,8 @@ void ReplyPoint(GeoPoint point, ReplySink& reply) {
 
 // --- One place ---
 
-// GEOADD key [NX | XX] [CH] longitude latitude member [...]
-void GeoAdd(ShardContext& cx, Args args, ReplySink& reply) {
+// GEOADD key [NX | XX] [CH] longitude latitude member [...]: none if an error was replied.
+std::optional<ZAddOptions> ParseGeoAdd(Args args, ReplySink& reply) {
   ZAddOptions options = {.end = 2};
   for (; options.end < args.size(); ++options.end) {
     if (IsOption(args[options.end], "NX")) {
@@ -87,15 +88,38 @@ void GeoAdd(ShardContext& cx, Args args, ReplySink& reply) {
   }
   const size_t rest = args.size() - options.end;
   const bool is_exclusive = options.only_new && options.only_present;
-  if (rest == 0 || rest % 3 != 0 || is_exclusive) return reply.Error(kErrSyntax);
+  if (rest != 0 && rest % 3 == 0 && !is_exclusive) return options;
+  reply.Error(kErrSyntax);
+  return {};
+}
+
+void GeoAdd(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<ZAddOptions> options = ParseGeoAdd(args, reply);
+  if (!options) return;
   std::vector<double> scores;
-  for (size_t i = options.end; i < args.size(); i += 3) {
+  for (size_t i = options->end; i < args.size(); i += 3) {
     std::string error;
     const std::optional<GeoPoint> point = ParsePoint(args[i], args[i + 1], &error);
     if (!point) return reply.Error(error);
     scores.push_back(static_cast<double>(GeoEncode(*point)));
   }
-  AddToZset(cx, args, options, scores, options.end + 2, 3, reply);
+  AddToZset(cx, args, *options, scores, options->end + 2, 3, reply);
+}
+
+// Pieces::check. Suspends.
+std::optional<size_t> CheckGeoAdd(Args args, ReplySink& reply) {
+  const std::optional<ZAddOptions> options = ParseGeoAdd(args, reply);
+  if (!options) return {};
+  helio::LongWork work;
+  for (size_t i = options->end; i < args.size(); i += 3) {
+    std::string error;
+    if (!ParsePoint(args[i], args[i + 1], &error)) {
+      reply.Error(error);
+      return {};
+    }
+    work.Step();
+  }
+  return options->end;
 }
 
 // GEODIST key member member [unit]
@@ -626,9 +650,11 @@ void AddSearch(CommandTable* table, std::string_view name, int arity, std::strin
 
 void RegisterGeoCommands(CommandTable* table) {
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view complexity) {
+                           KeySpec keys, std::string_view summary, std::string_view complexity,
+                           const Pieces& pieces = {}) {
     table->Add({.name = name,
                 .run = run,
+                .pieces = pieces,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclGeo,
@@ -637,7 +663,8 @@ void RegisterGeoCommands(CommandTable* table) {
   };
   add("geoadd", GeoAdd, -5, kWrite | kDenyOom, KeyAt(1, "RW update"),
       "Adds members with their places, or moves them; makes the key if need be.",
-      "O(log(N)) for each member, where N is the number of members.");
+      "O(log(N)) for each member, where N is the number of members.",
+      {.replies = PieceReplies::kSum, .step = 3, .check = CheckGeoAdd});
   add("geodist", GeoDist, -4, kReadonly, KeyAt(1), "Returns the distance between two members.",
       "O(1)");
   add("geohash", GeoHash, -2, kReadonly, KeyAt(1),

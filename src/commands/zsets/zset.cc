@@ -26,6 +26,7 @@
 #include "engine/keyspace/shard_context.h"
 #include "facade/replies/error_texts.h"
 #include "facade/replies/refusing_sink.h"
+#include "helio/fibers/long_work.h"
 
 namespace dfly {
 
@@ -145,6 +146,21 @@ void Add(ShardContext& cx, Args args, const ZAddOptions& options, ReplySink& rep
 void ZAdd(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<ZAddOptions> options = ParseAdd(args, reply);
   if (options) Add(cx, args, *options, reply);
+}
+
+// Pieces::check. Suspends.
+std::optional<size_t> CheckAdd(Args args, ReplySink& reply) {
+  const std::optional<ZAddOptions> options = ParseAdd(args, reply);
+  if (!options) return {};
+  helio::LongWork work;
+  for (size_t i = options->end; i < args.size(); i += 2) {
+    if (!ParseDouble(args[i])) {
+      reply.Error(kErrNotFloat);
+      return {};
+    }
+    work.Step();
+  }
+  return options->end;
 }
 
 void ZIncrBy(ShardContext& cx, Args args, ReplySink& reply) {
@@ -405,6 +421,7 @@ void RegisterZsetCommands(CommandTable* table) {
                 .slices = in_slices.across != nullptr,
                 .asks_for_many = in_slices.asks_for_many,
                 .takes_many = in_slices.takes_many,
+                .pieces = in_slices.pieces,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclSortedSet,
@@ -423,7 +440,8 @@ void RegisterZsetCommands(CommandTable* table) {
       "O(log(N)*M) where N is the number of members and M is the number removed.";
   add("zadd", ZAdd, -4, kWrite | kDenyOom | kFast, KeyAndElement(3, "RW update"),
       "Adds members with their scores, or changes the scores; makes the key if need be.", "1.2.0",
-      "O(log(N)) for each member, where N is the number of members.");
+      "O(log(N)) for each member, where N is the number of members.", {},
+      InPieces(PieceReplies::kSum, 2, CheckAdd));
   add("zincrby", ZIncrBy, 4, kWrite | kDenyOom | kFast, KeyAndElement(3, "RW access update"),
       "Adds to the score of a member; makes it if need be.", "1.2.0", kLog);
   add("zcard", ZCard, 2, kReadonly | kFast, KeyAt(1, "RO"), "Returns the number of members.",
@@ -431,13 +449,14 @@ void RegisterZsetCommands(CommandTable* table) {
   add("zscore", ZScore, 3, kReadonly | kFast, KeyAndElement(2), "Returns the score of a member.",
       "1.2.0", "O(1)");
   add("zmscore", ZMScore, -3, kReadonly | kFast, KeyAndElement(2), "Returns the scores of members.",
-      "6.2.0", "O(M) where M is the number of members asked for.");
+      "6.2.0", "O(M) where M is the number of members asked for.", {},
+      InPieces(PieceReplies::kItems));
   add("zrank", ZRank, -3, kReadonly | kFast, KeyAndElement(2),
       "Returns how many members come before a member.", "2.0.0", kLog);
   add("zrevrank", ZRevRank, -3, kReadonly | kFast, KeyAndElement(2),
       "Returns how many members come behind a member.", "2.0.0", kLog);
   add("zrem", ZRem, -3, kWrite | kFast, KeyAndElement(2, "RW delete"), "Removes members.", "1.2.0",
-      kRemove);
+      kRemove, {}, InPieces(PieceReplies::kSum));
   add("zcount", Count<RangeBy::kScore>, 4, kReadonly | kFast, KeyAt(1),
       "Returns the number of members with scores in a range.", "2.0.0", kLog);
   add("zlexcount", Count<RangeBy::kMember>, 4, kReadonly | kFast, KeyAt(1),

@@ -86,11 +86,15 @@ void Transaction::CollectShards() {
     return;
   }
   // Shared before exclusive: the last of equal tags has the stronger mode.
-  std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
+  const auto is_before = [](const Wanted& a, const Wanted& b) {
     if (a.shard != b.shard) return a.shard < b.shard;
     if (a.tag.fingerprint != b.tag.fingerprint) return a.tag.fingerprint < b.tag.fingerprint;
     return a.tag.mode < b.tag.mode;
-  });
+  };
+  // Who wants very many has sorted them, in slices.
+  if (!std::is_sorted(wanted_.begin(), wanted_.end(), is_before)) {
+    std::sort(wanted_.begin(), wanted_.end(), is_before);
+  }
   for (const Wanted& wanted : wanted_) {
     if (ids_.empty() || ids_.back() != wanted.shard) ids_.push_back(wanted.shard);
   }

@@ -82,6 +82,8 @@ class Transaction {
 
   // What it wants, before the first call below. A tag may come several times.
   void Lock(ShardId shard, TagLock tag) { wanted_.push_back({shard, tag}); }
+  // There will be so many.
+  void ReserveLocks(size_t count) { wanted_.reserve(count); }
   // See TxEntry::owner. Before Schedule.
   void set_owner(const void* owner) { owner_ = owner; }
   // For those who wait for it; of a command, the context's. Before the first call below.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/table/packed_block.h"
@@ -159,6 +160,12 @@ class Shard final : private ChangeListener {
     key_events_ = listener;
     tells_fields_ = tells_fields;
   }
+  KeyEventListener* key_events() const { return key_events_; }
+  // For as long as a command runs: `listener` passes on to the one that was there, which is
+  // returned. REQUIRES: there was one.
+  KeyEventListener* ExchangeKeyEvents(KeyEventListener* listener) {
+    return std::exchange(key_events_, listener);
+  }
   bool tells_fields() const { return tells_fields_ && key_events_->HearsFields(id_); }
   // REQUIRES: tells_fields(); there are some.
   void NotifyFields(int db_index, std::string_view key, KeyEvent event,
@@ -184,6 +191,7 @@ class Shard final : private ChangeListener {
 
   // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
   void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
+  ReadTracker* tracker() const { return tracker_; }
   void NoteRead(std::string_view key, const CachingClient& reader) {
     if (tracker_ != nullptr) tracker_->OnRead(id_, key, reader);
   }

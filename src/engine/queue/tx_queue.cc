@@ -40,6 +40,14 @@ bool IsOwnOf(const TxEntry& first, const TxEntry& second) {
   return first.owner != nullptr && first.owner == second.owner;
 }
 
+// Null: it is not among them. REQUIRES: they are sorted.
+const TagLock* FindTag(std::span<const TagLock> tags, uint64_t fingerprint) {
+  const auto it = std::lower_bound(
+      tags.begin(), tags.end(), fingerprint,
+      [](const TagLock& tag, uint64_t wanted) { return tag.fingerprint < wanted; });
+  return it != tags.end() && it->fingerprint == fingerprint ? &*it : nullptr;
+}
+
 // Do they want the same?
 bool Excludes(const TxEntry& first, const TxEntry& second) {
   if (first.locks_shard && second.locks_shard) {
@@ -51,7 +59,17 @@ bool Excludes(const TxEntry& first, const TxEntry& second) {
     return std::any_of(other.tags.begin(), other.tags.end(),
                        [&](const TagLock& tag) { return Excludes(shard.shard_mode, tag.mode); });
   }
-  // Both are sorted.
+  // Both are sorted. One may have a million.
+  constexpr size_t kMuchMore = 32;
+  const bool is_first_short = first.tags.size() * kMuchMore < second.tags.size();
+  if (is_first_short || second.tags.size() * kMuchMore < first.tags.size()) {
+    const auto& few = is_first_short ? first.tags : second.tags;
+    const auto& many = is_first_short ? second.tags : first.tags;
+    return std::any_of(few.begin(), few.end(), [&](const TagLock& tag) {
+      const TagLock* const other = FindTag(many, tag.fingerprint);
+      return other != nullptr && Excludes(other->mode, tag.mode);
+    });
+  }
   auto a = first.tags.begin();
   auto b = second.tags.begin();
   while (a != first.tags.end() && b != second.tags.end()) {
@@ -69,9 +87,7 @@ bool Excludes(const TxEntry& first, const TxEntry& second) {
 }
 
 bool Wants(const TxEntry& entry, uint64_t fingerprint) {
-  return entry.locks_shard || std::any_of(entry.tags.begin(), entry.tags.end(), [&](TagLock tag) {
-           return tag.fingerprint == fingerprint;
-         });
+  return entry.locks_shard || FindTag(entry.tags, fingerprint) != nullptr;
 }
 
 }  // namespace
@@ -114,15 +130,16 @@ bool TxQueue::IsInUse(const TagLock& lock) const {
       if (excludes(entry.shard_mode)) return true;
       continue;
     }
-    for (const TagLock& tag : entry.tags) {
-      if (tag.fingerprint == lock.fingerprint && excludes(tag.mode)) return true;
-    }
+    const TagLock* const tag = FindTag(entry.tags, lock.fingerprint);
+    if (tag != nullptr && excludes(tag->mode)) return true;
   }
   return false;
 }
 
 bool TxQueue::Acquire(TxEntry* entry) {
   if (entry->locks_shard) return locks_.AcquireShard(entry->shard_mode);
+  constexpr size_t kMany = 1024;
+  if (entry->tags.size() >= kMany) locks_.Reserve(entry->tags.size());
   bool is_free = true;
   for (const TagLock& tag : entry->tags) is_free &= locks_.Acquire(tag);
   return is_free;

@@ -411,6 +411,12 @@ void RequestParser::ShrinkArgs() {
   argc_ = 0;
 }
 
+std::unique_ptr<std::string_view[]> RequestParser::TakeArgs() {
+  std::unique_ptr<std::string_view[]> taken = std::move(heap_args_);
+  if (taken != nullptr) ShrinkArgs();
+  return taken;
+}
+
 void RequestParser::Reset() {
   argc_ = 0;
   offset_ = scanned_ = 0;

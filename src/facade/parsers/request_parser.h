@@ -99,6 +99,8 @@ class RequestParser {
   // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
   // an inline command with quotes, into the parser. Never empty.
   std::span<const std::string_view> args() const { return {args_, argc_}; }
+  // The array that args() are in, which stay as they are; null if that is a part of the parser.
+  std::unique_ptr<std::string_view[]> TakeArgs();
   // True if some of args() are views into the parser, so the next call ends them.
   bool holds_args() const { return holds_args_; }
   // After kCommand: it came as a line, not as an array.

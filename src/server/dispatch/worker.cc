@@ -240,6 +240,12 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Queue(connection, session, command, args);
   const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
   if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
+    if (args.size() >= Command::kManyArgs && command.can_run_in_pieces() && !is_of_primary)
+        [[unlikely]] {
+      if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+      Coordinate(connection, session, command, nullptr, args);
+      return Outcome::kBusy;
+    }
     const KeyPlace place = PlaceOf(command, args, shards_);
     if (place.is_one_shard && !(command.slices && TakesLong(session, command, args, place)))
         [[likely]] {

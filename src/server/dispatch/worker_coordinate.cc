@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/table/pieces.h"
 #include "commands/table/spread.h"
 #include "core/memory/large_text.h"
 #include "engine/hops/coordinator.h"
@@ -28,7 +29,9 @@ namespace {
 // connection gives it (LargeText::Scope).
 class OwnArgs {
  public:
-  explicit OwnArgs(Args args) {
+  // `connection`: whose command it is. Of very many arguments it takes the input that they are in.
+  OwnArgs(Args args, Connection* connection) {
+    if (args.size() >= Command::kManyArgs && connection->TakeInput(args.all(), &taken_)) return;
     size_t copied = 0;
     for (std::string_view arg : args.all()) {
       if (arg.size() < LargeText::kMin || !TakeLarge(arg)) [[likely]]
@@ -49,11 +52,15 @@ class OwnArgs {
       end += arg.size();
     }
   }
-  std::span<const std::string_view> views() const { return views_; }
+  std::span<const std::string_view> views() const {
+    if (taken_.args != nullptr) return {taken_.args.get(), taken_.arg_count};
+    return views_;
+  }
   size_t memory_used() const {
     size_t large = 0;
     for (const LargeText& text : large_) large += text.capacity();
-    return large + helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_);
+    return large + helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_) +
+           taken_.bytes.capacity() + taken_.arg_count * sizeof(std::string_view);
   }
 
  private:
@@ -64,6 +71,7 @@ class OwnArgs {
     return true;
   }
 
+  Connection::TakenInput taken_;
   std::unique_ptr<char[]> bytes_;
   std::vector<LargeText> large_;
   std::vector<std::string_view> views_;
@@ -116,7 +124,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   helio::FiberOptions options{.name = "coordinator",
                               .stack_size = runs_scripts ? RunningScripts::kStackBytes : 0};
   helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
-                                    own_args = OwnArgs(args), counts, count] {
+                                    own_args = OwnArgs(args, connection), counts, count] {
     const std::span<const std::string_view> views = own_args.views();
     memory_.counted.coordinators += own_args.memory_used();
     helio::IoBuf out;
@@ -136,6 +144,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       const auto run = [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
+        } else if (views.size() >= Command::kManyArgs && command.can_run_in_pieces() &&
+                   session.primary == nullptr) {
+          RunInPieces(cx, command, views, writer);
         } else {
           RunSpread(cx, command, views, writer, counts);
         }
