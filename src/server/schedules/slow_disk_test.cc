@@ -139,8 +139,9 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     } while (facts.is_saving);
     EXPECT_EQ(facts.last_error, "");
     EXPECT_EQ(facts.last_keys, static_cast<uint64_t>(kKeys));
-    // What was on its way when they were told to wait is in it, too: a connection reads so much.
-    EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 4);
+    // What was on its way when they were told to wait is in it, too: a connection reads so much,
+    // and on a busy machine the other thread has batches that it has not run yet.
+    EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 2);
     EXPECT_EQ(server.state().settings.write_holds, 0u);
   }
   server.Stop();
