@@ -11,7 +11,7 @@ import pytest
 from harness.resp import OK
 from harness.server import BINARY, ROOT, free_port, only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.sanitized, only_dragonfly("of Dragonfly")]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone, only_dragonfly("of Dragonfly")]
 
 # flag=its default there
 with open(os.path.join(ROOT, "tests", "golden", "dragonfly_flags.txt")) as list_of_flags:

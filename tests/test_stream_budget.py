@@ -26,6 +26,7 @@ def counts(reply):
     return [len(entries) for _, entries in reply]
 
 
+@pytest.mark.alone
 def test_the_reply_has_as_many_bytes_as_it_may(r):
     fill(r)
     command = ["STREAMS", *KEYS, *ZEROS]
