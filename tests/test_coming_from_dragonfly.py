@@ -150,7 +150,7 @@ def test_schedules(start_server, schedule, cron):
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "127.0.0.1 {}", "localhost:{}"])
 def test_replicaof(start_server, form):
-    primary = start_server()
+    primary = start_server(repl_diskless_sync_delay=0)
     replica = start_server(replicaof=form.format(primary.port))
     with primary.connect() as p, replica.connect() as r:
         assert p.call("SET", "k", "v") == OK

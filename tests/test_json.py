@@ -268,7 +268,8 @@ def test_packed_arrays_are_kept_over_a_restart(start_server, kept_by):
 
 
 def test_packed_arrays_go_to_replicas(start_server):
-    primary, other = start_server(proactor_threads=2), start_server(proactor_threads=2)
+    primary = start_server(proactor_threads=2, repl_diskless_sync_delay=0)
+    other = start_server(proactor_threads=2)
     with primary.connect() as c, other.connect() as replica:
         set_packed(c)
         follow(replica, primary)  # by a snapshot

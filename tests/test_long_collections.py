@@ -447,7 +447,7 @@ def test_a_snapshot_has_all_of_a_change_or_nothing(start_server, dbfilename, thr
 @only_dragonfly("a command is one step")
 def test_a_replica_and_a_log_have_the_same(start_server):
     """Whatever takes many hops is told as what it has done."""
-    primary = start_server(proactor_threads=2, appendonly="yes")
+    primary = start_server(proactor_threads=2, appendonly="yes", repl_diskless_sync_delay=0)
     replica = start_server(proactor_threads=2)
     with primary.connect() as r, replica.connect() as f:
         assert f.call("REPLICAOF", "127.0.0.1", primary.port) == OK
