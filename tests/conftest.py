@@ -33,12 +33,32 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("configuration_of_pair", names, scope="module")
 
 
+def pytest_itemcollected(item):
+    if parameter_of(item, "threads") == 1:  # a server of one thread
+        item.add_marker("alone")
+
+
+@pytest.hookimpl(trylast=True)  # behind -m, which takes some away
 def pytest_collection_modifyitems(items):
     # Tests of one configuration in a row: one shared server after the other, not four at once.
-    def key(item):
-        return str(getattr(item, "callspec", None) and item.callspec.params.get("configuration"))
+    items.sort(key=lambda item: str(parameter_of(item, "configuration")))
+    # xdist cuts the list into a part for each process. Each part begins with long tests: one that
+    # began last would run beside an idle core.
+    parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = [item for item in items if not item.get_closest_marker("long")]
+    items.clear()
+    for part in range(parts):
+        mine = long[part::parts]
+        until = (len(long) + len(short)) * (part + 1) // parts
+        taken = max(0, until - len(items) - len(mine))
+        items += mine + short[:taken]
+        del short[:taken]
 
-    items.sort(key=key)
+
+def parameter_of(item, name):
+    callspec = getattr(item, "callspec", None)
+    return callspec and callspec.params.get(name)
 
 
 class SharedServers:

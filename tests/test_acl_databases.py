@@ -8,7 +8,7 @@ import pytest
 from harness.resp import OK, Error, RespSocket, Status
 from harness.server import free_port, only_dragonfly, wait_blocked, wait_until
 
-pytestmark = [pytest.mark.sanitized, only_dragonfly("of Valkey 9.1")]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone, only_dragonfly("of Valkey 9.1")]
 
 NOPERM = Error("NOPERM No permissions to access database")
 QUEUED = Status("QUEUED")

@@ -9,7 +9,7 @@ import pytest
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
 from harness.server import only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 BIT_OFFSET = Error("ERR bit offset is not an integer or out of range")
 BIT = Error("ERR bit is not an integer or out of range")

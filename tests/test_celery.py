@@ -196,6 +196,7 @@ def lost_worker(bench, r):
 CASES = [results, canvas, priorities, inspection, events, lost_worker]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend
 def test_celery(bench, r, subtests):
     for case in CASES:

@@ -305,6 +305,7 @@ def test_who_alone_uses_more_than_all_may_is_ended_before_its_command(server, r)
         assert c.call("SET", "c", b"x" * 2_100_000) == OK
 
 
+@pytest.mark.alone  # one client grows after the other
 def test_what_a_client_keeps_besides_its_buffers_counts(server, r):
     assert r.call("CLIENT", "NO-EVICT", "on") == OK
     assert r.call("CONFIG", "SET", "maxmemory-clients", "300kb") == OK

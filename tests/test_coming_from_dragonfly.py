@@ -11,7 +11,7 @@ import pytest
 from harness.resp import OK
 from harness.server import BINARY, ROOT, free_port, only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.sanitized, only_dragonfly("of Dragonfly")]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone, only_dragonfly("of Dragonfly")]
 
 # flag=its default there
 with open(os.path.join(ROOT, "tests", "golden", "dragonfly_flags.txt")) as list_of_flags:
@@ -150,7 +150,7 @@ def test_schedules(start_server, schedule, cron):
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "127.0.0.1 {}", "localhost:{}"])
 def test_replicaof(start_server, form):
-    primary = start_server()
+    primary = start_server(repl_diskless_sync_delay=0)
     replica = start_server(replicaof=form.format(primary.port))
     with primary.connect() as p, replica.connect() as r:
         assert p.call("SET", "k", "v") == OK

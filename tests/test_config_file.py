@@ -16,6 +16,7 @@ from harness.server import BINARY, REFERENCE, ROOT, free_port, wait_until
 
 pytestmark = [
     pytest.mark.sanitized,
+    pytest.mark.alone,
     pytest.mark.skipif(REFERENCE, reason="it is about our command line and files"),
 ]
 

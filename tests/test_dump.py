@@ -12,7 +12,7 @@ from differential.grammars.dump import blob, listpack, payload_of, stream, zipli
 from harness.resp import NOT_INT, OK, SYNTAX, Error
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 BUSY = Error("BUSYKEY Target key name already exists.")
 BAD_PAYLOAD = Error("ERR DUMP payload version or checksum are wrong")

@@ -184,6 +184,7 @@ def exec_that_sleeps_with_locks(server, r):
         wait_until(lambda: other.info("transaction")["tx_queue_length"] != "0", what="an EXEC")
 
 
+@pytest.mark.long
 @only_dragonfly("waits for locks while a client sleeps with them")
 @pytest.mark.sanitized
 def test_shutdown_that_does_not_get_its_locks_is_refused_and_the_server_goes_on(start_server):
@@ -365,11 +366,12 @@ def test_shutdown_abort_beside_a_thread_that_is_stuck_is_answered(thread):
         assert r.read() == REFUSED
 
 
+@pytest.mark.long
 @only_dragonfly("DEBUG STALL is ours")
 @pytest.mark.sanitized
 @pytest.mark.parametrize("thread", [0, 1])
 def test_shutdown_that_was_refused_holds_nothing_once_its_thread_goes_on(thread):
-    seconds = 4 * SLOWNESS
+    seconds = 2 * SLOWNESS  # SHUTDOWN waits for half of it
     while True:
         with StalledServer(thread, seconds=seconds) as stalled:
             server, r = stalled.server, stalled.alive[0]

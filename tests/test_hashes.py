@@ -10,7 +10,7 @@ import redis
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
 from harness.server import only_dragonfly, wait_until
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 seven_four = only_dragonfly("deadlines of fields came with 7.4")
 

@@ -23,6 +23,7 @@ def huge_bytes(r):
     return int(r.info("memory")["huge_page_bytes"])
 
 
+@pytest.mark.long
 @pytest.mark.threads
 @pytest.mark.flags(huge_pages="yes")
 def test_memory_that_is_in_use_gets_into_huge_pages(server, r):

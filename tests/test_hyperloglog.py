@@ -9,7 +9,7 @@ import pytest
 from harness.resp import OK, WRONGTYPE, Error, Status, arity
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 NOT_ONE = Error("WRONGTYPE Key is not a valid HyperLogLog string value.")
 CORRUPT = Error("INVALIDOBJ Corrupted HLL object detected")

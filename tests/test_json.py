@@ -44,6 +44,7 @@ def get(r, key, *paths):
     return json.loads(r.call("JSON.GET", key, *paths))
 
 
+@pytest.mark.alone
 def test_a_document_is_set_and_read(r):
     assert r.call("JSON.SET", "item", "$", text_of(EARBUDS)) == OK
     assert r.call("JSON.GET", "item") == text_of(EARBUDS).encode()
@@ -116,6 +117,7 @@ def test_in_transactions_and_scripts(r, server):
     assert r.do("EXEC") is None
 
 
+@pytest.mark.alone
 def test_paths_compute(r):
     assert r.call("JSON.SET", "item", "$", text_of(EARBUDS)) == OK
     assert get(r, "item", "$.price * 2") == [129.98]
@@ -141,6 +143,7 @@ def test_paths_compute(r):
     assert r.call("JSON.GET", "item") == before
 
 
+@pytest.mark.alone
 # Lua, which is in the same program, has a remainder of its own.
 def test_remainders(r):
     for a, b in [
@@ -152,6 +155,7 @@ def test_remainders(r):
     assert r.call("EVAL", "return tostring(5.5 % -2)", "0") == b"-0.5"
 
 
+@pytest.mark.alone
 def test_regular_expressions_are_short(r):
     assert r.call("JSON.SET", "d", "$", text_of({"t": ["ab"], "p": [r"\pL" * 100_000, "b"]})) == OK
     assert get(r, "d", "$.t[?@ =~ 'b']") == ["ab"]
@@ -161,6 +165,7 @@ def test_regular_expressions_are_short(r):
     assert len(refused.text) < 600
 
 
+@pytest.mark.alone
 # An expression over a large array ends, and its memory is given back.
 def test_what_expressions_take_is_bounded(r):
     too_much = Error("ERR the path visits more nodes than --json_path_visits_max allows")
@@ -195,6 +200,7 @@ def random_value(rng, depth=4):
     return [random_value(rng, depth - 1) for _ in range(rng.randrange(6))]
 
 
+@pytest.mark.alone
 def test_any_document_comes_back(r):
     rng = random.Random(7)
     for _ in range(200):
@@ -208,6 +214,7 @@ def test_any_document_comes_back(r):
         assert r.call("DEL", "any") == 1
 
 
+@pytest.mark.alone
 def test_what_is_kept_over_a_restart(start_server):
     server = start_server(proactor_threads=2, dbfilename="dump")
     numbers = "[18446744073709551615,1.0,-0.0,1e300]"
@@ -243,6 +250,7 @@ def packed_state(c):
     return [c.call("JSON.DEBUG", "MEMORY", name, "$..*") for name in names]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kept_by", ["snapshot", "log"])
 def test_packed_arrays_are_kept_over_a_restart(start_server, kept_by):
     is_log = kept_by == "log"
@@ -260,7 +268,8 @@ def test_packed_arrays_are_kept_over_a_restart(start_server, kept_by):
 
 
 def test_packed_arrays_go_to_replicas(start_server):
-    primary, other = start_server(proactor_threads=2), start_server(proactor_threads=2)
+    primary = start_server(proactor_threads=2, repl_diskless_sync_delay=0)
+    other = start_server(proactor_threads=2)
     with primary.connect() as c, other.connect() as replica:
         set_packed(c)
         follow(replica, primary)  # by a snapshot
@@ -271,6 +280,7 @@ def test_packed_arrays_go_to_replicas(start_server):
         assert packed_state(replica) == packed_state(c)
 
 
+@pytest.mark.alone
 def test_packed_arrays_take_few_bytes(r):
     numbers = json.dumps([random.Random(3).random() for _ in range(1024)])
     taken = {}
@@ -289,6 +299,7 @@ def test_packed_arrays_take_few_bytes(r):
     assert r.call("MEMORY", "USAGE", "e") > 8192
 
 
+@pytest.mark.alone
 # What a filter with an expression changed is changed by the log, too.
 def test_what_a_log_has(start_server):
     server = start_server(proactor_threads=2, appendonly="yes")
@@ -315,6 +326,7 @@ def test_events(r, server):
     assert events == [b"json.set", b"json.arrappend", b"json.del"]
 
 
+@pytest.mark.alone
 def test_the_category_of_users(r, server):
     assert r.do("ACL CAT") == [word.encode() for word in CATEGORIES.split()]
     assert b"json.set" in r.do("ACL CAT json")
@@ -326,6 +338,7 @@ def test_the_category_of_users(r, server):
     r.do("ACL DELUSER reader")
 
 
+@pytest.mark.alone
 def test_limits(r):
     assert r.call("CONFIG", "SET", "json_max_depth", "3") == OK
     assert r.call("JSON.SET", "d", "$", "[[[1]]]") == OK
@@ -360,6 +373,7 @@ def test_large_documents_are_freed_and_moved(r):
     wait_until(lambda: int(r.info("memory")["used_memory"]) < used + 500_000)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_as_redis_py_calls_it(server, protocol):
     with redis.Redis(port=server.port, protocol=protocol) as client:

@@ -54,11 +54,13 @@ def test_keys_go_by_themselves_though_an_earlier_deadline_went_with_its_key(r):
         wait_until(lambda: r.do("DBSIZE") == 0, what="nobody asks for the key, and it goes")
 
 
+@pytest.mark.alone
 def test_ttl_rounds_to_the_nearest_second(r):
     r.do("SET k v PX 1990")
     assert r.do("TTL k") == 2
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "line",
     [
@@ -77,6 +79,7 @@ def test_a_deadline_in_the_past_removes_the_key_at_once(r, line):
     assert r.do("DBSIZE") == 0
 
 
+@pytest.mark.alone
 def test_expire_conditions(r):
     r.do("SET k v")
     assert r.do("EXPIRE k 100 XX") == 0
@@ -99,6 +102,7 @@ def test_expire_conditions(r):
         assert r.call(command, "k", value, "XX") == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "line,error",
     [
@@ -168,6 +172,7 @@ def test_an_error_is_worded_as_in_redis_and_changes_nothing(r, line, error):
     assert r.do("DBSIZE") == 1
 
 
+@pytest.mark.alone
 def test_type_and_object_encoding_of_strings(r):
     assert r.raw("TYPE", "k") == b"+none\r\n"
     r.do("SET k v")
@@ -184,6 +189,7 @@ def test_type_and_object_encoding_of_strings(r):
         assert r.do("OBJECT ENCODING k") == encoding, value
 
 
+@pytest.mark.alone
 def test_object_about_missing_and_present_keys(r):
     for sub in ("ENCODING", "IDLETIME", "FREQ", "REFCOUNT"):
         assert r.call("OBJECT", sub, "missing") is None
@@ -269,6 +275,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_keys_and_scan_match_patterns(r, pattern):
     r.call("MSET", *[x for key in PATTERNS["*"] for x in (key, "v")])
@@ -277,6 +284,7 @@ def test_keys_and_scan_match_patterns(r, pattern):
     assert sorted(scan_all(r, "MATCH", pattern)) == expected
 
 
+@pytest.mark.alone
 def test_a_pattern_made_to_explode_does_not(r):
     r.call("SET", "a" * 60, "v")
     begin = time.monotonic()
@@ -305,6 +313,7 @@ def fill(r, count, prefix="key:"):
         )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("count", [0, 1, 10, 1000, 20000])
 def test_scan_finds_every_key(r, count):
     fill(r, count)
@@ -379,6 +388,7 @@ def test_scan_survives_a_flush_in_the_middle(r):
     assert cursor == b"0"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "cursor", ["1", "12345678901", "18446744073709551615", "9223372036854775808"]
 )

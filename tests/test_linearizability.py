@@ -30,6 +30,7 @@ def run(checker, server, *options):
     return done
 
 
+@pytest.mark.long
 def test_histories_are_linearizable(checker, server):
     done = run(checker, server)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,6 +11,7 @@ from test_blocking import apart, nobody_is_forgotten, waiting
 pytestmark = [
     pytest.mark.matrix,
     pytest.mark.sanitized,
+    pytest.mark.alone,
     only_dragonfly("it came with 8.10"),
 ]
 

@@ -10,7 +10,7 @@ from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
 from harness.seeds import new_rng
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 NO_KEY = Error("ERR no such key")
 NOT_POSITIVE = Error("ERR value is out of range, must be positive")

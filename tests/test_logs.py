@@ -12,7 +12,11 @@ import pytest
 from harness.resp import OK
 from harness.server import BINARY, free_port, only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.sanitized, only_dragonfly("Redis has no JSON in its log")]
+pytestmark = [
+    pytest.mark.sanitized,
+    pytest.mark.alone,
+    only_dragonfly("Redis has no JSON in its log"),
+]
 
 BEGIN = datetime.datetime.now(datetime.timezone.utc)  # before any server starts
 

@@ -125,6 +125,7 @@ def gives_way(server, what, keys):
             assert between > 2, key
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("what", READS, ids=name_of)
 def test_reads_give_way(start_server, what):
@@ -142,12 +143,14 @@ def test_reads_give_way_whichever_thread_has_the_key(start_server, what):
             assert hops(c, *line_of(what, key)) >= 9_000 // 1024, key
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("what", CHANGES, ids=name_of)
 def test_changes_give_way(start_server, what):
     gives_way(start_server(proactor_threads=1), what, KEYS[:2])
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_reads_of_little_are_brief(start_server, threads):
@@ -176,6 +179,7 @@ def test_reads_of_little_are_brief(start_server, threads):
                 assert isinstance(c.call(*line), Error)
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_history_of_what_was_trimmed_takes_few_hops(start_server, threads):
@@ -191,6 +195,7 @@ def test_a_history_of_what_was_trimmed_takes_few_hops(start_server, threads):
             assert history == [[id_, None] for id_ in IDS[:-20]] + entries(COUNT - 20)
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_few_entries_of_many_bytes_are_read_in_slices(start_server):
     with start_server(proactor_threads=1).connect() as c:
@@ -207,6 +212,7 @@ def test_few_entries_of_many_bytes_are_read_in_slices(start_server):
         assert len(c.call("XINFO", "STREAM", "x", "FULL", "COUNT", 0)) == 2 * 15
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_members_from_anywhere_are_taken_in_small_slices(start_server):
     """Each of them costs some microseconds."""
@@ -216,6 +222,7 @@ def test_members_from_anywhere_are_taken_in_small_slices(start_server):
         assert c.call("SCARD", "x") == COUNT - 9_000
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_slices_are_one_change(start_server):
     with start_server(proactor_threads=1, save="").connect() as c:
@@ -236,6 +243,7 @@ def test_slices_are_one_change(start_server):
 # --- What they reply, and do ---
 
 
+@pytest.mark.alone
 def test_ranges(r):
     for key in KEYS[:2]:
         fill_stream(r, key)
@@ -249,6 +257,7 @@ def test_ranges(r):
         assert r.call("XREVRANGE", name, "+", "-", "COUNT", 9_000) == last[::-1]
 
 
+@pytest.mark.alone
 def test_reads_over_shards(r, r3):
     for key in KEYS:
         fill_stream(r, key)
@@ -261,6 +270,7 @@ def test_reads_over_shards(r, r3):
                      [names[3], entries(0, 10_000)]]
 
 
+@pytest.mark.alone
 def test_a_group_gets_all_at_once(r):
     for key in KEYS:
         fill_new(r, key)
@@ -285,6 +295,7 @@ def test_a_group_gets_all_at_once(r):
         ]
 
 
+@pytest.mark.alone
 def test_a_history_of_what_has_gone(r):
     fill_pending(r, "")
     assert r.call("XTRIM", "x", "MAXLEN", COUNT - 10_000) == 10_000
@@ -292,6 +303,7 @@ def test_a_history_of_what_has_gone(r):
     assert found == [[id_, None] for id_ in IDS[:10_000]] + entries(10_000)
 
 
+@pytest.mark.alone
 def test_claims_of_many(r):
     for key in KEYS[:2]:
         fill_pending(r, key)
@@ -311,6 +323,7 @@ def test_claims_of_many(r):
         assert (cursor, claimed, gone) == (IDS[15_100], [], [])
 
 
+@pytest.mark.alone
 def test_pops(r):
     for key in KEYS:
         name = "x" + key
@@ -343,6 +356,7 @@ def test_watch_hears_a_pop_of_many(r, server):
             r.call("DEL", "x")
 
 
+@pytest.mark.alone
 def test_inside_exec_they_reply_the_same(r):
     for what in READS + CHANGES:
         what[0](r, "")
@@ -351,6 +365,7 @@ def test_inside_exec_they_reply_the_same(r):
         r.call("DEL", "x")
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_a_client_may_go_in_the_middle(start_server):
     """What it has asked for is done, all of it."""
@@ -368,6 +383,7 @@ def test_a_client_may_go_in_the_middle(start_server):
 # --- Snapshots, and servers that follow ---
 
 
+@pytest.mark.long
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("dbfilename", ["dump", "dump.rdb"])
@@ -427,10 +443,11 @@ def test_a_snapshot_has_all_of_a_change_or_nothing(start_server, dbfilename, thr
         server.stop()
 
 
+@pytest.mark.long
 @only_dragonfly("a command is one step")
 def test_a_replica_and_a_log_have_the_same(start_server):
     """Whatever takes many hops is told as what it has done."""
-    primary = start_server(proactor_threads=2, appendonly="yes")
+    primary = start_server(proactor_threads=2, appendonly="yes", repl_diskless_sync_delay=0)
     replica = start_server(proactor_threads=2)
     with primary.connect() as r, replica.connect() as f:
         assert f.call("REPLICAOF", "127.0.0.1", primary.port) == OK

@@ -62,6 +62,8 @@ def expected_range(low, high, limit, is_reverse):
     return found[limit[0] :][: limit[1] if limit[1] >= 0 else None]
 
 
+@pytest.mark.long
+@pytest.mark.alone
 def test_ranges_of_scores_and_texts(r, r3):
     fill(r)
     for key in KEYS:
@@ -88,6 +90,7 @@ def test_ranges_of_scores_and_texts(r, r3):
         assert r.call("ZRANGEBYSCORE", "none" + key, 0, "inf") == []
 
 
+@pytest.mark.alone
 def test_unions_intersections_and_differences(r, r3):
     fill(r)
     half = MEMBERS[::2]
@@ -110,6 +113,7 @@ def test_unions_intersections_and_differences(r, r3):
             assert r.call("ZUNION", 2, "z" + key, "none" + other) == MEMBERS
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("count", [10, 300, 6000, 9000, 19_999, 20_000, 50_000])
 def test_draws(r, r3, count):
     fill(r)
@@ -127,6 +131,7 @@ def test_draws(r, r3, count):
         assert r.call("ZRANDMEMBER", "none" + key, count) == []
 
 
+@pytest.mark.alone
 def test_searches(r):
     for key in KEYS:
         places(r, "geo" + key, COUNT)
@@ -146,6 +151,7 @@ def test_searches(r):
         assert len(set(some)) == 8500
 
 
+@pytest.mark.alone
 def test_removals(r):
     """Of all, of all but some, of some: what is left is right, and told so."""
     rng = new_rng()
@@ -263,6 +269,7 @@ STILL_MANY = [
 ]  # fmt: skip
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_few_members_of_a_large_set_are_read_in_one_step(start_server, threads):
@@ -277,6 +284,7 @@ def test_few_members_of_a_large_set_are_read_in_one_step(start_server, threads):
             assert [line for line in own if hops(c, *line) < 5] == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("operation", ["ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"])
 def test_large_inputs_count_as_one_look_each(r, operation):
     """Wherever they are."""
@@ -293,6 +301,7 @@ def test_large_inputs_count_as_one_look_each(r, operation):
     assert (hits, misses) == (len(names), 1)
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("command", ["ZPOPMIN", "ZPOPMAX"])
 def test_others_run_before_many_are_popped(start_server, command):
@@ -314,6 +323,7 @@ def test_others_run_before_many_are_popped(start_server, command):
         assert most > 5
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_others_run_while_it_is_stored(start_server):
     counts = most_between(start_server(proactor_threads=1), WRITES)

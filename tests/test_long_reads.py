@@ -38,6 +38,7 @@ RANGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.alone
 def test_lists(r):
     fill(r)
     for key in KEYS:
@@ -46,6 +47,7 @@ def test_lists(r):
             assert found == indexes(start, stop), (start, stop)
 
 
+@pytest.mark.alone
 def test_hashes(r, r3):
     fill(r)
     for key in KEYS:
@@ -57,6 +59,7 @@ def test_hashes(r, r3):
         assert r3.call("HGETALL", "hash" + key).dict() == dict(zip(fields, texts))
 
 
+@pytest.mark.alone
 def test_sets(r, r3):
     fill(r)
     for key in KEYS:
@@ -64,6 +67,7 @@ def test_sets(r, r3):
         assert r3.call("SMEMBERS", "set" + key) == set(ELEMENTS)
 
 
+@pytest.mark.alone
 def test_sorted_sets(r, r3):
     fill(r)
     for key in KEYS:
@@ -86,6 +90,7 @@ def test_sorted_sets(r, r3):
 SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", SCANS)
 @pytest.mark.parametrize("count", [8191, 8192, 10**6, 2**63 - 1])
 def test_scans_of_many(r, r3, name, count):
@@ -123,6 +128,7 @@ def test_scans_of_many(r, r3, name, count):
         assert r.call(SCANS[name], "list" + key, 0, "COUNT", count) == WRONGTYPE
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("name", SCANS)
 def test_a_scan_of_many_is_made_in_slices(start_server, name):
@@ -149,6 +155,7 @@ def line_of(what, key):
     return (command, name + key, *rest)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what", LONG, ids=lambda what: what[1])
 def test_errors_are_those_of_a_short_read(r, what):
     """And nothing is there where there is no key."""
@@ -163,6 +170,7 @@ def test_errors_are_those_of_a_short_read(r, what):
             assert r.call(command, name + key, 0, "x") == NOT_INT
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what", LONG, ids=lambda what: what[1])
 def test_a_pipeline_keeps_its_order(r, what):
     """What the same client sent before a long read is in it, what it sent behind is not."""
@@ -215,6 +223,7 @@ def test_others_run_in_between(start_server, what, threads):
                 assert hops((what[1], what[0] + key, 0, 100)) == 0
 
 
+@pytest.mark.alone
 @only_dragonfly("fields have deadlines there only later")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_fields_that_have_expired_are_left_out(start_server, threads):
@@ -240,6 +249,7 @@ def test_a_client_may_go_in_the_middle(server, r, what):
         assert r.call("DEL", what[0] + key) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("rcvbuf", [None, 4096], ids=["fast", "slow"])
 def test_small_replies_follow_large_ones(server, rcvbuf):
     """Replies of some megabytes leave in pieces; what is written meanwhile leaves behind them."""

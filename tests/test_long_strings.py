@@ -30,6 +30,7 @@ def as_number(text, size=len(LARGE)):
     return int.from_bytes(text.ljust(size, b"\0"), "big")
 
 
+@pytest.mark.alone
 def test_bits_are_counted(r):
     fill(r)
     for key in KEYS:
@@ -42,6 +43,7 @@ def test_bits_are_counted(r):
             assert r.call("BITCOUNT", name, start, end) == expected, (start, end)
 
 
+@pytest.mark.alone
 def test_bits_are_found(r):
     for key in KEYS:
         r.call("SET", key, bytes(3 * MB))
@@ -56,6 +58,7 @@ def test_bits_are_found(r):
         assert r.call("BITPOS", key, 0, 0, -1) == -1
 
 
+@pytest.mark.alone
 def test_strings_are_combined(r):
     fill(r)
     a, b, ones = as_number(LARGE), as_number(SHORTER), (1 << 8 * len(LARGE)) - 1
@@ -76,6 +79,7 @@ def test_strings_are_combined(r):
     assert as_number(r.call("GET", "a{0}")) == a ^ b
 
 
+@pytest.mark.alone
 def test_parts_are_read(r):
     fill(r)
     for key in KEYS:
@@ -89,6 +93,7 @@ def test_parts_are_read(r):
         assert [r.read() for _ in range(4)] == [Status("PONG"), LARGE, 1, b""]
 
 
+@pytest.mark.alone
 def test_strings_are_copied(r):
     fill(r)
     for key in KEYS:
@@ -99,6 +104,7 @@ def test_strings_are_copied(r):
         assert r.call("GET", "a" + key) == LARGE
 
 
+@pytest.mark.alone
 def test_payloads_are_made_and_read(r):
     fill(r)
     fields = [b"%d" % i for i in range(40_000)]
@@ -124,6 +130,7 @@ def hops(c):
 READS = [("BITCOUNT", "a"), ("BITPOS", "zeros", 1), ("GETRANGE", "a", 0, -1), ("DUMP", "a")]
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("line", READS, ids=lambda line: line[0])
@@ -144,6 +151,7 @@ def test_reads_are_made_in_slices(start_server, line, threads):
             assert hops(c) == before
 
 
+@pytest.mark.alone
 @only_dragonfly("a command is one step")
 def test_writes_are_made_in_slices(start_server):
     with start_server(proactor_threads=1).connect() as c:
@@ -192,6 +200,7 @@ def test_others_are_served_meanwhile(start_server, threads):
 # --- Blocks of 16 MB and more, which have pages of their own ---
 
 
+@pytest.mark.alone
 def test_far_offsets_make_zeros(r):
     size = 20 * MB
     for key in KEYS:

@@ -60,6 +60,7 @@ def test_others_run_in_between(start_server, name):
             assert int(after) > int(before), tag
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", WRITES)
 def test_commands_around_it_keep_their_order(r, name):
     for tag in TAGS:

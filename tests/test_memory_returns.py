@@ -395,6 +395,7 @@ def all_pools(server):
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 4])
 def test_what_nobody_uses_any_more_goes_by_itself(start_server, threads):
     server = start_server(proactor_threads=threads)
@@ -422,6 +423,7 @@ def test_what_nobody_uses_any_more_goes_by_itself(start_server, threads):
             assert c.info("transaction")["script_interpreters"] == "1"
 
 
+@pytest.mark.long
 def test_pools_wake_their_threads_a_few_times_and_no_more(start_server):
     """A window of some seconds is the measurement; a quiet one comes, or never does."""
     server = start_server(proactor_threads=4)

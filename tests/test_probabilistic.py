@@ -11,6 +11,7 @@ from harness.server import only_dragonfly
 
 pytestmark = [
     pytest.mark.sanitized,
+    pytest.mark.alone,
     only_dragonfly("these are commands of a module"),
 ]
 

@@ -804,7 +804,7 @@ def test_what_is_told(server, admin, user):
 # --- Replicas, the log, memcached ---
 
 
-@pytest.mark.flags()
+@pytest.mark.flags(repl_diskless_sync_delay=0)
 def test_replicas_are_not_limited(server, admin, start_server):
     replica = start_server()
     set_quota(admin, "user default commands 1000000 bytes 1gb connections 2 db 0 commands 1000000")
@@ -818,7 +818,7 @@ def test_replicas_are_not_limited(server, admin, start_server):
         assert r.call("CONFIG", "SET", "quota", "") == OK
 
 
-@pytest.mark.flags()
+@pytest.mark.flags(repl_diskless_sync_delay=0)
 def test_a_replica_that_leaves_owes_nothing(server, admin, user, start_server):
     """The stream is nobody's."""
     c, replica = user("u"), start_server()

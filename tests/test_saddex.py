@@ -8,6 +8,7 @@ from harness.server import only_dragonfly, wait_until
 
 pytestmark = [
     pytest.mark.sanitized,
+    pytest.mark.alone,
     only_dragonfly("SADDEX, FIELDEXPIRE and FIELDTTL are Dragonfly's"),
 ]
 

@@ -5,7 +5,7 @@ import pytest
 
 from harness.resp import OK
 
-pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
+pytestmark = [pytest.mark.threads, pytest.mark.sanitized, pytest.mark.alone]
 
 
 def counted_commands(r):

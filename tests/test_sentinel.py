@@ -15,11 +15,14 @@ from harness.resp import OK, Error, RespSocket
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until, wait_until_loaded
 from test_append_log import grow, small_disk  # noqa: F401
 
-pytestmark = pytest.mark.skipif(REFERENCE, reason="it is about servers of ours")
+pytestmark = [
+    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
+    pytest.mark.long,
+]
 
 NAME = "mymaster"
 # A busy machine must not let a primary look dead that is not.
-DOWN_AFTER_MS = 20_000 if SANITIZED else 5_000
+DOWN_AFTER_MS = 20_000 if SANITIZED else 3_000
 # Two elections may fail before one succeeds.
 FAILOVER_S = 3 * PATIENCE_S
 

@@ -9,7 +9,7 @@ import redis
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, arity
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 NOT_POSITIVE = Error("ERR value is out of range, must be positive")
 KEYS = [f"s{i}" for i in range(8)]  # in all shards

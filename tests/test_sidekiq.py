@@ -39,6 +39,7 @@ def sidekiq():
         pytest.skip(f"these cases are for Sidekiq 6.4, which this is not: {version}")
 
 
+@pytest.mark.long
 def test_sidekiq(sidekiq, server):
     log = os.path.join(server.dir, "sidekiq.log")
     try:

@@ -263,6 +263,7 @@ def run(function, address, seed, ends_at):
         os._exit(1)
 
 
+@pytest.mark.long
 @pytest.mark.threads
 def test_a_server_at_rest_is_as_it_was_before(start_server, configuration):
     server = start_server(

@@ -6,7 +6,7 @@ import pytest
 from harness.resp import Status
 from harness.scripts import check_counts, check_replies
 
-pytestmark = [pytest.mark.sanitized]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 DATA = """
         a: RPUSH l 3 1 10 2

@@ -26,6 +26,7 @@ def counts(reply):
     return [len(entries) for _, entries in reply]
 
 
+@pytest.mark.alone
 def test_the_reply_has_as_many_bytes_as_it_may(r):
     fill(r)
     command = ["STREAMS", *KEYS, *ZEROS]
@@ -99,7 +100,7 @@ def test_who_has_waited_gets_no_more(server, r, limit, entries):
 
 
 def test_a_replica_has_what_was_given(start_server):
-    primary = start_server(proactor_threads=3)
+    primary = start_server(proactor_threads=3, repl_diskless_sync_delay=0)
     replica = start_server(proactor_threads=2)
     with primary.connect() as p, replica.connect() as r:
         fill(p)

@@ -120,6 +120,7 @@ def test_a_message_is_forgotten_after_its_time(server, r):
     assert r.call("XLEN", "s") >= 3
 
 
+@pytest.mark.long
 def test_many_producers_take_memory_for_a_while_only(server, r):
     r.do("XADD s IDMP p 1 * a b")
     r.do("XCFGSET s IDMP-DURATION 1")

@@ -8,7 +8,7 @@ import redis
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, arity
 from harness.server import REFERENCE, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 BAD_ID = Error("ERR Invalid stream ID specified as stream command argument")
 

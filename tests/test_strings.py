@@ -7,7 +7,7 @@ import pytest
 from harness.resp import NOT_FLOAT, NOT_INT, OK, SYNTAX, WRONGTYPE, Error, arity
 from harness.server import only_dragonfly, wait_until
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)

@@ -114,6 +114,7 @@ def test_replies_larger_than_what_the_client_reads_at_once(tls):
             assert r.read() == value
 
 
+@pytest.mark.alone
 def test_bytes_one_by_one_in_records_of_one_byte(tls):
     with tls() as r:
         for byte in encode("SET", "k", "v") + encode("GET", "k"):
@@ -157,6 +158,7 @@ def test_the_plain_port_is_still_there(tls):
         assert r.call("GET", "k") == b"v"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_both_versions(start_tls, certificates, version):
     _, address = start_tls()
@@ -217,6 +219,7 @@ def test_what_tls_takes_is_counted(tls):
 # --- Clients that people use ---
 
 
+@pytest.mark.alone
 def test_redis_cli(start_tls, certificates):
     _, (host, port) = start_tls()
     files = ["--cacert", certificates.crt("ca"), "--cert", certificates.crt("client")]
@@ -244,6 +247,7 @@ def test_redis_py(start_tls, certificates):
     client.close()
 
 
+@pytest.mark.alone
 @only_dragonfly("it has no HTTP")
 def test_https(start_tls, certificates):
     _, (_, port) = start_tls()
@@ -255,14 +259,17 @@ def test_https(start_tls, certificates):
 # --- Who may come in ---
 
 
+@pytest.mark.alone
 def test_a_client_without_a_certificate_is_refused(tls):
     refuses(lambda: tls(None))
 
 
+@pytest.mark.alone
 def test_a_certificate_of_another_ca_is_refused(tls):
     refuses(lambda: tls("stranger"))
 
 
+@pytest.mark.alone
 def test_an_expired_certificate_is_refused(tls):
     refuses(lambda: tls("expired"))
     with tls.server.connect() as r:
@@ -271,11 +278,13 @@ def test_an_expired_certificate_is_refused(tls):
         assert "certificate has expired" in tls.server.log()
 
 
+@pytest.mark.alone
 def test_the_server_of_another_ca_is_refused_by_the_client(tls, certificates):
     with pytest.raises(ssl.SSLCertVerificationError):
         RespSocket(tls.address, tls=certificates.client(ca="stranger-ca"))
 
 
+@pytest.mark.alone
 def test_certificates_may_be_optional(start_tls, certificates):
     _, address = start_tls(tls_auth_clients="optional")
     for name in (None, "client"):
@@ -284,6 +293,7 @@ def test_certificates_may_be_optional(start_tls, certificates):
     refuses(lambda: RespSocket(address, tls=certificates.client("stranger")))
 
 
+@pytest.mark.alone
 def test_certificates_may_be_ignored(start_tls, certificates):
     _, address = start_tls(tls_auth_clients="no")
     for name in (None, "client", "stranger"):
@@ -291,6 +301,7 @@ def test_certificates_may_be_ignored(start_tls, certificates):
             assert r.call("PING") == Status("PONG")
 
 
+@pytest.mark.alone
 def test_a_version_that_is_off_is_refused(start_tls, certificates):
     _, address = start_tls(tls_protocols="TLSv1.3")
     refuses(lambda: RespSocket(address, tls=certificates.client(version=ssl.TLSVersion.TLSv1_2)))
@@ -298,6 +309,7 @@ def test_a_version_that_is_off_is_refused(start_tls, certificates):
         assert r.sock.version() == "TLSv1.3"
 
 
+@pytest.mark.alone
 def test_ciphers_are_those_that_are_allowed(start_tls, certificates):
     cipher, suite = "ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_CHACHA20_POLY1305_SHA256"
     _, address = start_tls(tls_ciphers=cipher, tls_ciphersuites=suite)
@@ -306,6 +318,7 @@ def test_ciphers_are_those_that_are_allowed(start_tls, certificates):
             assert r.sock.cipher()[0] == expected
 
 
+@pytest.mark.alone
 def test_a_key_with_a_passphrase(start_tls, certificates):
     certificates.make("locked")
     certificates.encrypt_key("locked", "sesame")
@@ -335,6 +348,7 @@ def test_sessions_are_resumed_if_they_may_be(start_tls, certificates, caching):
 # --- Starts that fail ---
 
 
+@pytest.mark.alone
 @only_dragonfly("other words, and other defaults")
 @pytest.mark.parametrize(
     ("changes", "why"),
@@ -441,6 +455,7 @@ def test_certificates_change_under_load(start_tls, certificates):
 # --- --tls: the main port ---
 
 
+@pytest.mark.alone
 @only_dragonfly("its TLS port is another one")
 def test_the_main_port_may_have_tls(start_server, certificates):
     server = start_server(tls=True, client_tls=certificates.client(), **certificates.flags())
@@ -453,6 +468,7 @@ def test_the_main_port_may_have_tls(start_server, certificates):
     wait_until(lambda: "this port expects TLS" in server.log())
 
 
+@pytest.mark.alone
 @only_dragonfly("its TLS port is another one")
 def test_without_a_port_there_is_only_tls(start_server, certificates):
     server = start_server(client_tls=certificates.client(), only_tls=True, **certificates.flags())
@@ -495,6 +511,7 @@ def test_random_bytes(tls):
         assert r.call("PING") == Status("PONG")
 
 
+@pytest.mark.alone
 @only_dragonfly("it has no limit")
 def test_a_handshake_that_does_not_end(start_tls, certificates):
     server, address = start_tls(tls_handshake_timeout=1)
@@ -515,6 +532,7 @@ def test_a_handshake_that_does_not_end(start_tls, certificates):
         assert r.call("PING") == Status("PONG")
 
 
+@pytest.mark.alone
 @only_dragonfly("it has no limit")
 def test_a_handshake_byte_by_byte_is_no_faster_than_its_limit(start_tls):
     """Many at once, which trickle: memory stays where it was, and all are ended."""

@@ -10,7 +10,7 @@ import redis
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = pytest.mark.sanitized
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 KEYS = [f"z{i}" for i in range(8)]  # in all shards
 

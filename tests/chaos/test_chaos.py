@@ -26,6 +26,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_a_crowd_is_answered_and_leaves_nothing(start_server, configuration):
     server = start_server(
         **configuration_flags(configuration),

@@ -9,7 +9,7 @@ import pytest
 from harness.seeds import new_rng
 from harness.server import SANITIZED
 
-pytestmark = [pytest.mark.sanitized]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 # Tells all that one can see of values.
 SHOW = r"""

@@ -20,7 +20,11 @@ from .grammar import Grammar
 from .pair import Pair, data_set, report
 from .test_replies import COMMANDS, timeout_s
 
-pytestmark = [pytest.mark.sanitized, only_dragonfly("it has none of these commands")]
+pytestmark = [
+    pytest.mark.sanitized,
+    pytest.mark.alone,
+    only_dragonfly("it has none of these commands"),
+]
 
 
 class NewerPair(Pair):

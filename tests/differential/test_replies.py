@@ -19,7 +19,7 @@ from .compare import AGGREGATES, Node, comparable, is_absolute, parse
 from .grammar import Grammar
 from .pair import Pair, as_request, data_set, differs, report, shortest
 
-pytestmark = [pytest.mark.sanitized]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 LENGTH = os.environ.get("DFLY_DIFF_COMMANDS")
 COMMANDS = int(LENGTH or ("1000" if SANITIZED else "30000"))

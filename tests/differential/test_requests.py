@@ -11,7 +11,7 @@ from .compare import is_compared_loosely
 from .grammar import Grammar
 from .pair import as_request
 
-pytestmark = [pytest.mark.sanitized]
+pytestmark = [pytest.mark.sanitized, pytest.mark.alone]
 
 INLINE = [
     b"GET k0",

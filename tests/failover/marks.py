@@ -9,4 +9,5 @@ MARKS = [
     pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
     pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
     pytest.mark.timeout(1800),
+    pytest.mark.long,
 ]
