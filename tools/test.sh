@@ -12,9 +12,9 @@
 #
 # Without a tier: the first five. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
 # TEST_BUDGET_S=n: after so many seconds no step begins, and the summary names those that were left
-# out; .ci/run sets it, as it has 90 minutes. Tests often wait, so there are 2 at a time for each
-# core, under sanitizers 1.5. Exits non-zero when anything failed, after running all that could
-# still run. A failed test is tried once more, alone, unless it crashed, hung, or has a seed
+# out; .ci/run sets it, as it has 90 minutes. There are 1.5 tests at a time for each core, and one
+# against redis-server. Exits non-zero when anything failed, after running all that could still run.
+# A failed test is tried once more, alone, unless it crashed, hung, or has a seed
 # (tools/may_try_again.py); if it passes, the summary calls it flaky.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -25,7 +25,7 @@ tiers=("$@")
 for tier in "${tiers[@]}"; do
   case $tier in
     release | pytest | debug | tsan | reference | clients | seeds) ;;
-    *) sed -n '3,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -72,11 +72,8 @@ or_again() {
   flaky+=("$names")
 }
 
-# at_a_time PRESET: so many tests run at once. listener_schedule_test, for one, takes 86 s, and 6 of
-# a core.
-at_a_time() {
-  if [[ $1 == release ]]; then echo $((jobs * 2)); else echo $((jobs + jobs / 2)); fi
-}
+# Tests often wait: listener_schedule_test, for one, takes 86 s, and 6 of a core.
+at_a_time=$((jobs + jobs / 2))
 
 unit_tests() {
   local preset=$1
@@ -85,8 +82,7 @@ unit_tests() {
   local report=$root/build/$preset/ctest.xml
   rm -f "$report"
   # shellcheck disable=SC2086
-  $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$(at_a_time "$preset")" \
-    --output-on-failure \
+  $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$at_a_time" --output-on-failure \
     --no-tests=error --output-junit "$report" "${select[@]}" ${CTEST_ARGS:-} ||
     or_again "$report" $(wrapper "$preset") ctest --test-dir "build/$preset" --rerun-failed \
       --output-on-failure "${select[@]}"
@@ -116,13 +112,13 @@ run_pytest() {
 
 black_box_tests() {
   case $1 in
-    release) run_pytest "$(at_a_time release)" ;;
+    release) run_pytest "$at_a_time" ;;
     reference) REFERENCE=redis run_pytest "$jobs" ;;
     # One configuration instead of four, and only what is marked: a sanitized server is slow.
     *) local select=sanitized
       [[ $1 == tsan ]] && select="sanitized and not alone"
       DFLY_BINARY="$root/build/$1/dragonfly" DFLY_SANITIZED=1 DFLY_MATRIX=small \
-        TEST_WRAPPER="$(wrapper "$1")" run_pytest "$(at_a_time "$1")" -m "$select" \
+        TEST_WRAPPER="$(wrapper "$1")" run_pytest "$at_a_time" -m "$select" \
         --timeout=600 ;;
   esac
 }
