@@ -22,7 +22,7 @@ pytestmark = [
 
 NAME = "mymaster"
 # A busy machine must not let a primary look dead that is not.
-DOWN_AFTER_MS = 20_000 if SANITIZED else 3_000
+DOWN_AFTER_MS = 20_000 if SANITIZED else 5_000
 # Two elections may fail before one succeeds.
 FAILOVER_S = 3 * PATIENCE_S
 
