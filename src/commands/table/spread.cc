@@ -127,19 +127,22 @@ class Split {
   absl::InlinedVector<uint64_t, kFewKeys> hashes_;
 };
 
+// The next item of a shard, which has replied for its keys in their order.
+template <typename P>
+void MergeItem(P& part, ReplySink& reply) {
+  CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
+  const size_t index = part.merged++;
+  if (part.reply.items[index].is_null) {
+    reply.Null();
+  } else {
+    reply.Bulk(part.reply.Text(index));
+  }
+}
+
 // The items of `count` keys, which begin at `begin`.
 void MergeItems(Split& split, size_t begin, size_t count, ReplySink& reply) {
   reply.Array(count);
-  for (ShardId id : split.order().subspan(begin, count)) {
-    Part& part = split.part(id);
-    CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
-    const size_t index = part.merged++;
-    if (part.reply.items[index].is_null) {
-      reply.Null();
-    } else {
-      reply.Bulk(part.reply.Text(index));
-    }
-  }
+  for (ShardId id : split.order().subspan(begin, count)) MergeItem(split.part(id), reply);
 }
 
 void Merge(Spread spread, Split& split, std::span<const uint32_t> counts, ReplySink& reply) {
@@ -311,14 +314,7 @@ class KeyPieces {
     }
     reply.Array(count());
     for (ShardId id : order_) {
-      ShardKeys& part = parts_[id];
-      CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
-      const size_t index = part.merged++;
-      if (part.reply.items[index].is_null) {
-        reply.Null();
-      } else {
-        reply.Bulk(part.reply.Text(index));
-      }
+      MergeItem(parts_[id], reply);
       work_.Step();
     }
   }
