@@ -95,12 +95,12 @@ function(dfly_binary name)
   dfly_precompile(${name} dfly_precompiled)
 endfunction()
 
-# dfly_test(name [ONE_THREAD] DEPS targets...): name.cc is a GoogleTest program that ctest runs as a whole.
+# dfly_test(name [ONE_THREAD | THREADS] DEPS targets...): name.cc is a GoogleTest program that ctest runs as a whole.
 function(dfly_test name)
-  cmake_parse_arguments(A "ONE_THREAD" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD;THREADS" "" "DEPS" ${ARGN})
   # The tests of values and of commands, and those whose server has one thread, have nothing that the thread sanitizer
   # could see; building and running them with it took twenty minutes.
-  if(DFLY_SANITIZE STREQUAL "thread" AND (A_ONE_THREAD OR CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(core|commands)/"))
+  if(DFLY_SANITIZE STREQUAL "thread" AND NOT A_THREADS AND (A_ONE_THREAD OR CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(core|commands)/"))
     return()
   endif()
   if(dfly_unites AND NOT name MATCHES "_fuzz$")  # a fuzzer's file defines a function that there can be only once
