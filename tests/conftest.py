@@ -47,13 +47,14 @@ def pytest_collection_modifyitems(items):
     parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
     long = [item for item in items if item.get_closest_marker("long")]
     short = [item for item in items if not item.get_closest_marker("long")]
-    items.clear()
+    ordered = []
     for part in range(parts):
-        mine = long[part::parts]
-        until = (len(long) + len(short)) * (part + 1) // parts
-        taken = max(0, until - len(items) - len(mine))
-        items += mine + short[:taken]
-        del short[:taken]
+        ordered += long[part::parts]
+        end = len(items) * (part + 1) // parts
+        while short and len(ordered) < end:
+            ordered.append(short.pop(0))
+    assert len(ordered) == len(items)
+    items[:] = ordered
 
 
 def parameter_of(item, name):
