@@ -197,6 +197,7 @@ CASES = [results, canvas, priorities, inspection, events, lost_worker]
 
 
 @pytest.mark.long
+@pytest.mark.flags()  # Celery's pools keep connections, which the next tests would see
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend
 def test_celery(bench, r, subtests):
     for case in CASES:
