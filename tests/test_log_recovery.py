@@ -149,6 +149,7 @@ def test_somebody_ran_flushall(servers, into, threads, policy):
     rewrite(server, 3)
     with server.connect() as r:
         r.call("SET", "more", "of it")
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
     said = recover(server.dir, local(good), into)
     assert re.search(r"taken: the base of .*, and 1 command in 1 epoch ", said), said
     left_out = r"  3 commands in [23] epochs .* were left out; the first is FLUSHALL\n"
