@@ -42,10 +42,9 @@ def small_hashes(value):
 
 
 def hashes_with_names_of_their_own(count):
-    names = ([b"%07d%d" % (i, field) for field in range(5)] for i in range(count))
     return (
-        (b"HSET", b"hash:%d" % i, *(word for name in its for word in (b"f" + name[1:], SHORT)))
-        for i, its in enumerate(names)
+        (b"HSET", b"hash:%d" % i, *(word for k in range(5) for word in (b"f%06d%d" % (i, k), SHORT)))
+        for i in range(count)
     )
 
 
