@@ -42,10 +42,10 @@ def small_hashes(value):
 
 
 def hashes_with_names_of_their_own(count):
-    return (
-        (b"HSET", b"hash:%d" % i, *(word for k in range(5) for word in (b"f%06d%d" % (i, k), SHORT)))
-        for i in range(count)
-    )
+    def fields(i):
+        return [word for k in range(5) for word in (b"f%06d%d" % (i, k), SHORT)]
+
+    return ((b"HSET", b"hash:%d" % i, *fields(i)) for i in range(count))
 
 
 def small_sets(count):
