@@ -36,7 +36,8 @@ bool IsTooLong(const ShardContext& cx, uint64_t size, uint64_t more) {
 
 // --- Whole values ---
 
-void ReplyWith(const CompactValue& value, ReplySink& reply) {
+// Inlined by force: gcc would make two functions of it, as the scratch is large.
+[[gnu::always_inline]] inline void ReplyWith(const CompactValue& value, ReplySink& reply) {
   if (char* const block = value.lent_block()) return reply.LentBulk(block, value.StringSize());
   char scratch[CompactValue::kScratchSize];
   reply.Bulk(value.View(scratch));

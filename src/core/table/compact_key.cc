@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/text/ascii_pack.h"
 #include "core/text/hash.h"
 #include "core/text/numbers.h"
 #include "helio/base/logging.h"
@@ -16,19 +17,6 @@ constexpr size_t kAsciiMax = 17;
 constexpr size_t kDigitsMax = 20;  // of an int64 with its sign
 
 void Store(char* at, uint64_t word) { std::memcpy(at, &word, 8); }
-
-// Eight characters below 128 to 56 bits: pairs, then pairs of pairs, then halves move together.
-uint64_t Pack8(uint64_t x) {
-  x = (x & 0x007F007F007F007FULL) | ((x & 0x7F007F007F007F00ULL) >> 1);
-  x = (x & 0x00003FFF00003FFFULL) | ((x & 0x3FFF00003FFF0000ULL) >> 2);
-  return (x & 0x000000000FFFFFFFULL) | ((x & 0x0FFFFFFF00000000ULL) >> 4);
-}
-
-uint64_t Unpack8(uint64_t x) {
-  x = (x & 0x000000000FFFFFFFULL) | ((x & 0x00FFFFFFF0000000ULL) << 4);
-  x = (x & 0x00003FFF00003FFFULL) | ((x & 0x0FFFC0000FFFC000ULL) << 2);
-  return (x & 0x007F007F007F007FULL) | ((x & 0x3F803F803F803F80ULL) << 1);
-}
 
 }  // namespace
 

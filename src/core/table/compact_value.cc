@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 
 #include "core/table/value_reaper.h"
+#include "core/text/ascii_pack.h"
 #include "core/text/numbers.h"
+#include "core/text/short_text.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -18,6 +21,31 @@ constexpr size_t kSlackMax = 1 << 20;
 constexpr size_t kCopiedAtOnce = 256 * 1024;
 
 std::array<ObjectType, kValueTypes> object_types{};  // written before the shards start
+
+// What the allocator gives for 9 bytes or more: a multiple of 16, and above 128 of an eighth of the
+// next power of two.
+constexpr size_t BlockBytes(size_t bytes) {
+  const size_t step = std::max(std::bit_ceil(bytes) / 8, size_t{16});
+  return (bytes + step - 1) & ~(step - 1);
+}
+
+// Whether a block with room for `capacity` is used again for `bytes`.
+bool FitsWell(size_t bytes, size_t capacity) {
+  return bytes <= capacity && (capacity - bytes <= bytes / 8 || capacity <= BlockBytes(bytes));
+}
+
+// The first eight characters are not in the block.
+constexpr size_t kPackedHere = 8;
+
+// By the size of a text.
+constexpr std::array<bool, CompactValue::kPackedMax + 1> kIsWorthPacking = [] {
+  std::array<bool, CompactValue::kPackedMax + 1> worth{};
+  for (size_t size = ShortAscii::kMin; size <= ShortAscii::kMax; ++size) worth[size] = true;
+  for (size_t size = kPackedHere + kPackedAsciiMin; size <= CompactValue::kPackedMax; ++size) {
+    worth[size] = BlockBytes(PackedAsciiBytes(size - kPackedHere)) < BlockBytes(size);
+  }
+  return worth;
+}();
 
 }  // namespace
 
@@ -42,6 +70,8 @@ void RegisterObjectType(ValueType type, const ObjectType& functions) {
 void CompactValue::Release() {
   if (is_heap_string()) {
     FreeHeap();
+  } else if (is_packed()) {
+    Free(packed_block());
   } else if (!is_string()) {
     const ObjectType& functions = ObjectTypeOf(type());
     ValueReaper* const reaper = ValueReaper::OfThread();
@@ -86,6 +116,20 @@ void CompactValue::SetString(std::string_view text) {
   SetText(text);
 }
 
+// Inlined by force: a call costs a SET ten instructions.
+[[gnu::always_inline]] inline void CompactValue::SetPlain(std::string_view text) {
+  if (is_heap_string() && FitsWell(text.size(), Capacity())) {
+    std::memmove(heap(), text.data(), text.size());
+    SetWord(8, static_cast<uint32_t>(text.size()));
+    set_tag(kHeapTag);
+    return;
+  }
+  CompactValue made;  // first, as `text` may be what goes
+  made.SetNewHeap(text.size(), text.size());
+  std::memcpy(made.heap(), text.data(), text.size());
+  TakeHeapOf(&made);
+}
+
 void CompactValue::SetText(std::string_view text) {
   DCHECK_LE(text.size(), UINT32_MAX);
   if (text.size() <= kMaxInline) {
@@ -96,19 +140,60 @@ void CompactValue::SetText(std::string_view text) {
     set_tag(static_cast<uint8_t>(text.size()));
     return;
   }
-  if (is_heap_string()) {
-    const size_t capacity = Capacity();
-    if (text.size() <= capacity && capacity - text.size() <= text.size() / 8) {
-      std::memmove(heap(), text.data(), text.size());
-      SetWord(8, static_cast<uint32_t>(text.size()));
-      set_tag(kHeapTag);
-      return;
-    }
+  if (text.size() <= kPackedMax && kIsWorthPacking[text.size()] && SetPacked(text)) return;
+  SetPlain(text);
+}
+
+bool CompactValue::SetShort(std::string_view text) {
+  const std::optional<ShortAscii> packed = PackShortAscii(text);
+  if (!packed) return false;
+  if (HeapAddress() != nullptr) Release();
+  SetWord(5, packed->high << 24 | packed->low >> 40);
+  SetWord(0, packed->low);
+  set_tag(static_cast<uint8_t>(kShortTag | packed->high >> 40));
+  return true;
+}
+
+bool CompactValue::SetPacked(std::string_view text) {
+  if (text.size() <= ShortAscii::kMax) return SetShort(text);
+  if (!IsAscii(text)) return false;
+  const uint64_t first = Pack8(LoadWord(text.data()));
+  text.remove_prefix(kPackedHere);
+  const size_t bytes = PackedAsciiBytes(text.size());
+  char* block = is_packed() ? packed_block() : nullptr;
+  if (FitsWell(bytes, UsableSize(block))) {
+    PackAscii(text, block);
+  } else {
+    block = static_cast<char*>(Alloc(bytes));
+    PackAscii(text, block);  // first, as `text` may be what goes
+    if (HeapAddress() != nullptr) Release();
   }
-  CompactValue made;  // first, as `text` may be what goes
-  made.SetNewHeap(text.size(), text.size());
-  std::memcpy(made.heap(), text.data(), text.size());
-  TakeHeapOf(&made);
+  SetWord(0, first);
+  SetPackedBlock(block, text.size() + kPackedHere);
+  return true;
+}
+
+// Keeps the first characters.
+void CompactValue::SetPackedBlock(const char* block, size_t size) {
+  const auto address = reinterpret_cast<uint64_t>(block);
+  DCHECK_EQ(address >> 48 | (address & 7), 0u);
+  const size_t rest = size - kPackedMin;
+  const uint64_t word = address | (rest & 7);
+  SetWord(7, static_cast<uint32_t>(word));
+  SetWord(11, static_cast<uint16_t>(word >> 32));
+  set_tag(static_cast<uint8_t>(kPackedTag | rest >> 3));
+}
+
+std::string_view CompactValue::ViewPacked(char* scratch) const {
+  if (is_short()) {
+    const ShortAscii packed = {.low = Word<uint64_t>(0),
+                               .high = Word<uint64_t>(5) >> 24 | uint64_t{tag() & 127u} << 40};
+    return {scratch, UnpackShortAscii(packed, scratch)};
+  }
+  const uint64_t first = Unpack8(Word<uint64_t>(0));
+  std::memcpy(scratch, &first, kPackedHere);
+  UnpackAscii(packed_block(), packed_size() - kPackedHere, scratch + kPackedHere);
+  return {scratch, packed_size()};
 }
 
 void CompactValue::TakeHeapOf(CompactValue* made) {
@@ -128,18 +213,19 @@ void CompactValue::SetBlock(LargeText text) {
 }
 
 void CompactValue::SetRaw(std::string_view text) {
-  SetText(text);
+  text.size() <= kMaxInline ? SetText(text) : SetPlain(text);
   set_tag(tag() | kRawMark);
 }
 
 std::optional<int64_t> CompactValue::TryInt() const {
   if (is_int()) return AsInt();
-  return ParseInt64(View(nullptr));
+  char scratch[kScratchSize];
+  return ParseInt64(View(scratch));
 }
 
-std::string_view CompactValue::View(char* scratch) const {
+std::string_view CompactValue::ViewOther(char* scratch) const {
   DCHECK(is_string());
-  if (is_heap_string()) return {heap(), heap_size()};
+  if (tag() >= kPackedTag) return ViewPacked(scratch);
   if (is_int()) {
     char* end = std::to_chars(scratch, scratch + kScratchSize, AsInt()).ptr;
     return {scratch, static_cast<size_t>(end - scratch)};
@@ -153,13 +239,15 @@ std::string CompactValue::ToString() const {
 }
 
 size_t CompactValue::StringSize() const {
+  if (is_packed()) return packed_size();
   char scratch[kScratchSize];
   return View(scratch).size();
 }
 
 std::string_view CompactValue::StringEncoding() const {
   if (is_int()) return "int";
-  return (tag() & kRawMark) != 0 || StringSize() > kEmbstrMax ? "raw" : "embstr";
+  const bool is_changed = tag() < kPackedTag && (tag() & kRawMark) != 0;
+  return is_changed || StringSize() > kEmbstrMax ? "raw" : "embstr";
 }
 
 char* CompactValue::Extend(size_t size) {
@@ -279,6 +367,11 @@ CompactValue CompactValue::Clone() const {
   if (is_heap_string()) {
     copy.SetNewHeap(heap_size(), heap_size());
     std::memcpy(copy.heap(), heap(), heap_size());
+  } else if (is_packed()) {
+    const size_t bytes = PackedAsciiBytes(packed_size() - kPackedHere);
+    auto* const block = static_cast<char*>(Alloc(bytes));
+    std::memcpy(block, packed_block(), bytes);
+    copy.SetPackedBlock(block, packed_size());
   } else if (!is_string()) {
     copy.SetWord(0, ObjectTypeOf(type()).clone(object(), object_encoding()));
   }
@@ -325,6 +418,8 @@ void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
     SetWord(0, LentBlock::DataOf(mover.Move(LentBlock::BlockOf(heap()))));
   } else if (is_heap_string()) {
     SetWord(0, mover.Move(heap()));
+  } else if (is_packed()) {
+    SetPackedBlock(mover.Move(packed_block()), packed_size());
   }
   const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
   if (functions != nullptr && functions->move != nullptr) {

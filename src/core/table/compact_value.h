@@ -11,8 +11,13 @@
 //   kIntTag    a string that is the canonical decimal form of an int64: the number (8)
 //   + 16       to the first two: the string was changed in place, OBJECT ENCODING says raw
 //   32 + type  an object of another type: pointer (8), encoding (1)
+//   64 + n     17 to 272 ASCII characters, 7 bits each: the first eight (7), and a pointer to the
+//              others (6). n is bits 3 .. 7 of their number less 17; bits 0 .. 2 are those of the
+//              pointer, which is one to 8 bytes. Only for sizes where that makes the block smaller
+//   128 + n    14 to 16 ASCII characters: a ShortAscii (see core/text/ascii_pack.h), of which n is
+//              bits 104 .. 110
 //
-// Heap strings are stored as they are, so a reply can point at them.
+// All other heap strings are stored as they are, so a reply can point at them.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +98,8 @@ const ObjectType& ObjectTypeOf(ValueType type);  // REQUIRES: it is registered
 // Suspends: never.
 class CompactValue {
  public:
-  static constexpr size_t kScratchSize = 24;  // what View wants
+  static constexpr size_t kPackedMax = 272;           // the longest string in 7 bits a character
+  static constexpr size_t kScratchSize = kPackedMax;  // what View wants
   static constexpr size_t kMaxInline = 13;
 
   CompactValue() : bytes_{} {}  // the empty string
@@ -111,9 +117,11 @@ class CompactValue {
   }
 
   ValueType type() const {
-    return tag() < kObjectTag ? ValueType::kString : static_cast<ValueType>(tag() - kObjectTag);
+    return is_string() ? ValueType::kString : static_cast<ValueType>(tag() - kObjectTag);
   }
-  bool is_string() const { return tag() < kObjectTag; }
+  bool is_string() const {
+    return static_cast<uint8_t>(tag() - kObjectTag) >= kPackedTag - kObjectTag;
+  }
 
   // --- Strings ---
 
@@ -135,7 +143,9 @@ class CompactValue {
 
   // The bytes of the string: in `scratch` (kScratchSize bytes), in the object or on the heap; valid
   // until the value changes or moves. REQUIRES: is_string().
-  std::string_view View(char* scratch) const;
+  std::string_view View(char* scratch) const {
+    return is_heap_string() ? std::string_view(heap(), heap_size()) : ViewOther(scratch);
+  }
   std::string ToString() const;
   // Of a large string, where it begins in its LentBlock; else null.
   char* lent_block() const { return has_lent_block() ? heap() : nullptr; }
@@ -175,12 +185,16 @@ class CompactValue {
 
   // Memory besides the 16 bytes, exact. Inlined by force: a call costs a SET 15 instructions.
   [[gnu::always_inline]] size_t HeapBytes() const {
+    if (tag() < kHeapTag) return 0;
     if (is_heap_string()) return has_lent_block() ? LentBlock::Bytes(heap()) : UsableSize(heap());
+    if (is_packed()) return UsableSize(packed_block());
     return is_string() ? 0 : ObjectBytes();
   }
   // What a prefetch wants, or null.
   const void* HeapAddress() const {
-    return is_heap_string() || !is_string() ? Word<const void*>(0) : nullptr;
+    if (tag() < kHeapTag) return nullptr;  // short ones must not pay for the others
+    if (is_heap_string() || !is_string()) return Word<const void*>(0);
+    return is_packed() ? packed_block() : nullptr;
   }
 
   // A stage of the look-up of an element. After FetchStage::kValue of the key's own.
@@ -208,6 +222,10 @@ class CompactValue {
   static constexpr uint8_t kIntTag = 15;
   static constexpr uint8_t kRawMark = 16;
   static constexpr uint8_t kObjectTag = 32;
+  static constexpr uint8_t kPackedTag = 64;
+  static constexpr uint8_t kShortTag = 128;
+  static constexpr uint8_t kPackedSizeMask = 31;
+  static constexpr size_t kPackedMin = 17;
   static constexpr size_t kEmbstrMax = 44;  // where Redis' OBJECT ENCODING says raw
 
   template <typename T>
@@ -227,6 +245,23 @@ class CompactValue {
   bool has_lent_block() const { return is_heap_string() && bytes_[12] != 0; }
   char* heap() const { return Word<char*>(0); }
   uint32_t heap_size() const { return Word<uint32_t>(8); }
+  bool is_short() const { return tag() >= kShortTag; }
+  bool is_packed() const { return (tag() & ~kPackedSizeMask) == kPackedTag; }
+  // REQUIRES for both: is_packed().
+  char* packed_block() const { return reinterpret_cast<char*>(packed_word() & ~uint64_t{7}); }
+  size_t packed_size() const {
+    return kPackedMin + ((tag() & kPackedSizeMask) << 3 | (packed_word() & 7));
+  }
+  uint64_t packed_word() const { return Word<uint64_t>(5) >> 16; }  // bytes 7 .. 12
+  // SetText at 7 bits a character, for sizes where that is worth it; SetShort: inline. False, and
+  // nothing has changed, if `text` has others than ASCII characters.
+  bool SetPacked(std::string_view text);
+  bool SetShort(std::string_view text);
+  // SetText for all others, never packed.
+  void SetPlain(std::string_view text);
+  void SetPackedBlock(const char* block, size_t size);
+  std::string_view ViewOther(char* scratch) const;  // of one that is no plain heap string
+  std::string_view ViewPacked(char* scratch) const;
   // For a string of `size` bytes, perhaps with slack.
   void SetNewHeap(size_t size, size_t capacity);
   void FreeHeap();

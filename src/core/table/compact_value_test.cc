@@ -8,24 +8,40 @@
 #include <thread>
 #include <vector>
 
+#include "core/text/ascii_pack.h"
 #include "core/text/numbers.h"
 #include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
 
-std::string RandomBytes(std::mt19937_64& random, size_t size, bool digits) {
+enum class Alphabet : uint8_t { kDigits, kAscii, kBytes };
+
+std::string RandomBytes(std::mt19937_64& random, size_t size, Alphabet alphabet) {
   std::string bytes(size, '\0');
-  for (char& c : bytes) c = static_cast<char>(digits ? '0' + random() % 10 : random() % 256);
+  for (char& c : bytes) {
+    switch (alphabet) {
+      case Alphabet::kDigits:
+        c = static_cast<char>('0' + random() % 10);
+        break;
+      case Alphabet::kAscii:
+        c = static_cast<char>(random() % 128);
+        break;
+      case Alphabet::kBytes:
+        c = static_cast<char>(random() % 256);
+    }
+  }
   return bytes;
 }
 
+Alphabet RandomAlphabet(std::mt19937_64& random) { return static_cast<Alphabet>(random() % 3); }
+
 TEST(CompactValueTest, KeepsStringsOfAllLengths) {
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(helio::TestSeed());
   CompactValue reused;
-  for (size_t size = 0; size <= 70; ++size) {
-    for (int round = 0; round < 100; ++round) {
-      std::string text = RandomBytes(random, size, round % 2 == 0);
+  for (size_t size = 0; size <= 300; ++size) {
+    for (int round = 0; round < 60; ++round) {
+      std::string text = RandomBytes(random, size, RandomAlphabet(random));
       CompactValue value(text);
       reused.SetString(text);
       EXPECT_EQ(value.ToString(), text);
@@ -33,19 +49,47 @@ TEST(CompactValueTest, KeepsStringsOfAllLengths) {
       EXPECT_EQ(value.StringSize(), size);
       EXPECT_EQ(value.is_int(), ParseInt64(text).has_value());
       EXPECT_EQ(value.TryInt(), ParseInt64(text));
-      EXPECT_EQ(value.HeapBytes() == 0, value.is_int() || size <= CompactValue::kMaxInline);
-      if (value.HeapBytes() != 0) {
-        EXPECT_GE(value.HeapBytes(), size);
+      EXPECT_EQ(value.HeapBytes() == 0, value.HeapAddress() == nullptr);
+      if (value.is_int() || size <= CompactValue::kMaxInline) {
+        EXPECT_EQ(value.HeapBytes(), 0u);
+      } else if (size > 16) {
+        EXPECT_GE(value.HeapBytes(), PackedAsciiBytes(size - 8));
       }
+      value.Append("");
+      EXPECT_EQ(value.ToString(), text) << "as it is when it can be changed in place";
     }
   }
 }
 
 #ifndef DFLY_SANITIZED
-TEST(CompactValueTest, PaysForA32ByteStringExactly32Bytes) {
+TEST(CompactValueTest, PaysExactlyForItsBytesOrForSevenBitsOfEachCharacter) {
+  EXPECT_EQ(CompactValue(std::string(32, '\xFF')).HeapBytes(), 32u);
+  EXPECT_EQ(CompactValue(std::string(64, '\xFF')).HeapBytes(), 64u);
+  EXPECT_EQ(CompactValue(std::string(14, '\xFF')).HeapBytes(), 16u);
+  EXPECT_EQ(CompactValue(std::string(14, 'x')).HeapBytes(), 0u);
+  EXPECT_EQ(CompactValue(std::string(16, 'x')).HeapBytes(), 0u);
+  EXPECT_EQ(CompactValue(std::string(17, 'x')).HeapBytes(), 8u);
+  EXPECT_EQ(CompactValue(std::string(26, 'x')).HeapBytes(), 16u);
+  EXPECT_EQ(CompactValue(std::string(36, 'x')).HeapBytes(), 32u);
+  EXPECT_EQ(CompactValue(std::string(100, 'x')).HeapBytes(), 96u);
+  EXPECT_EQ(CompactValue(std::string(200, 'x')).HeapBytes(), 192u);
+  EXPECT_EQ(CompactValue(std::string(272, 'x')).HeapBytes(), 256u);
+  // Some would need the same block anyway, and long ones are as they are.
   EXPECT_EQ(CompactValue(std::string(32, 'x')).HeapBytes(), 32u);
   EXPECT_EQ(CompactValue(std::string(64, 'x')).HeapBytes(), 64u);
-  EXPECT_EQ(CompactValue(std::string(14, 'x')).HeapBytes(), 16u);
+  EXPECT_EQ(CompactValue(std::string(273, 'x')).HeapBytes(), 320u);
+}
+
+TEST(CompactValueTest, KeepsItsBlockWhenAPackedStringOfItsSizeComes) {
+  CompactValue value(std::string(200, 'x'));
+  const void* const block = value.HeapAddress();
+  value.SetString(std::string(198, 'y'));
+  EXPECT_EQ(value.HeapAddress(), block);
+  EXPECT_EQ(value.ToString(), std::string(198, 'y'));
+  value.SetString(std::string(36, 'z'));
+  EXPECT_NE(value.HeapAddress(), block);
+  EXPECT_EQ(value.HeapBytes(), 32u);
+  EXPECT_EQ(value.ToString(), std::string(36, 'z'));
 }
 #endif
 
@@ -80,9 +124,11 @@ TEST(CompactValueTest, EditsAgreeWithAModel) {
   CompactValue value;
   std::string model;
   for (int i = 0; i < 20000; ++i) {
-    std::string text = RandomBytes(random, random() % (random() % 50 + 1), random() % 2 == 0);
-    switch (random() % 8) {
+    const size_t size = random() % (random() % (random() % 8 == 0 ? 300 : 50) + 1);
+    std::string text = RandomBytes(random, size, RandomAlphabet(random));
+    switch (random() % 9) {
       case 0:
+      case 8:
         value.SetString(text);
         model = text;
         break;
@@ -113,6 +159,12 @@ TEST(CompactValueTest, EditsAgreeWithAModel) {
       CompactValue moved(std::move(value));
       value = std::move(moved);
     }
+    if (random() % 4 == 0) {
+      BlockMover mover(nullptr);
+      uint64_t cursor = 0;
+      value.Move(mover, &cursor);
+    }
+    if (random() % 4 == 0) value = value.Clone();
     ASSERT_EQ(value.ToString(), model);
     ASSERT_EQ(value.StringSize(), model.size());
     ASSERT_EQ(value.access_clock(), static_cast<uint16_t>(i));
@@ -124,8 +176,10 @@ TEST(CompactValueTest, EditsAgreeWithAModel) {
 }
 
 TEST(CompactValueTest, AClonedStringIsAnotherOneWithTheSameEncoding) {
-  for (const char* text : {"", "short", "-12345", "thirteen byte", "fourteen bytes",
-                           "a string that is so long that it is raw in any case"}) {
+  for (const char* text :
+       {"", "short", "-12345", "thirteen byte", "fourteen bytes", "sixteen bytes ok",
+        "\xFFourteen bytes", "some 36 characters, and all are ASCII",
+        "a string that is so long that it is raw in any case"}) {
     for (const bool is_appended : {false, true}) {
       CompactValue value(text);
       if (is_appended) value.Append("x");
@@ -142,12 +196,43 @@ TEST(CompactValueTest, AClonedStringIsAnotherOneWithTheSameEncoding) {
 }
 
 TEST(CompactValueTest, MayBeSetToAPartOfItself) {
-  CompactValue value("a string that does not fit inline at all");
-  char scratch[CompactValue::kScratchSize];
-  value.SetString(value.View(scratch).substr(2, 30));
-  EXPECT_EQ(value.ToString(), "string that does not fit inlin");
-  value.SetString(value.View(scratch).substr(0, 6));
-  EXPECT_EQ(value.ToString(), "string");
+  for (const std::string_view end : {"at all", "at \xFF"}) {
+    CompactValue value("a string that does not fit inline " + std::string(end));
+    char scratch[CompactValue::kScratchSize];
+    value.SetString(value.View(scratch).substr(2, 30));
+    EXPECT_EQ(value.ToString(), "string that does not fit inlin");
+    value.SetString(value.View(scratch).substr(0, 6));
+    EXPECT_EQ(value.ToString(), "string");
+  }
+  // What lies in the block that goes may be packed, or short.
+  for (const size_t size : {16, 24, 100}) {
+    CompactValue value("\xFF" + std::string(300, 'x'));
+    value.SetString(value.View(nullptr).substr(1, size));
+    EXPECT_EQ(value.ToString(), std::string(size, 'x'));
+  }
+}
+
+TEST(CompactValueTest, PackedTextsAreStringsThatNobodyChangedInPlace) {
+  for (const size_t size : {14, 15, 16, 17, 32, 44, 45, 200, 272}) {
+    for (char c = 'A'; c <= 'z'; ++c) {  // all bits of the tag of a short one
+      CompactValue value(std::string(size, c));
+      ASSERT_TRUE(value.is_string());
+      ASSERT_EQ(value.type(), ValueType::kString);
+      ASSERT_FALSE(value.is_int());
+      ASSERT_EQ(value.lent_block(), nullptr);
+      ASSERT_EQ(value.TryInt(), std::nullopt);
+      ASSERT_EQ(value.StringEncoding(), size > 44 ? "raw" : "embstr");
+      ASSERT_EQ(value.StringSize(), size);
+      value.SetRaw(std::string(size, c));
+      ASSERT_EQ(value.StringEncoding(), "raw");
+      ASSERT_EQ(value.ToString(), std::string(size, c));
+    }
+  }
+  CompactValue digits;
+  digits.SetText("12345678901234567");
+  EXPECT_EQ(digits.TryInt(), 12345678901234567);
+  digits.SetText("123456789012345");
+  EXPECT_EQ(digits.TryInt(), 123456789012345);
 }
 
 TEST(CompactValueTest, AppendsAreAmortised) {
