@@ -78,13 +78,17 @@ class PackedElement {
   }
 
   // In the block itself, or an integer's digits in `scratch` (kScratchSize bytes).
-  std::string_view View(char* scratch) const;
+  std::string_view View(char* scratch) const {
+    return text_ != nullptr ? std::string_view(text_, size_) : Digits(scratch);
+  }
   std::string ToString() const;
   // The number, if it is the canonical form of one.
   std::optional<int64_t> TryInt() const;
 
  private:
   PackedElement() = default;
+  void Read(const char* entry);
+  std::string_view Digits(char* scratch) const;
 
   const char* text_ = nullptr;  // null: an integer
   size_t size_ = 0;
@@ -139,6 +143,17 @@ inline void WriteSize(size_t content, char* at) {
 }
 
 }  // namespace packed
+
+// Most are short texts.
+inline PackedElement::PackedElement(const char* entry) {
+  const uint8_t first = packed::Byte(entry);
+  if (first < packed::kSmallInt) {
+    text_ = entry + 1;
+    size_ = first;
+  } else {
+    Read(entry);
+  }
+}
 
 // Of the entry at `entry`, without the size at its end.
 inline size_t PackedContentBytes(const char* entry) {

@@ -33,9 +33,10 @@ struct QuickList::Block {
   static constexpr uint32_t kHeader = 32;
   // In longer texts the head and the size are a small part.
   static constexpr size_t kStrideMax = 1023;
-  // With more bytes a block could have more entries than it can count: an even one has them of one
-  // byte and 7/8 of the limit, a packed one of two bytes.
+  // The largest limit. With more, `entries` would be too small: an even block of a chain has 7/8 of
+  // the limit, and an entry has one byte at least; in other blocks it counts two.
   static constexpr size_t kLimitMax = 65536;
+  static_assert(kLimitMax - kLimitMax / 8 <= UINT16_MAX && kLimitMax / 2 <= UINT16_MAX);
 
   // What a block gets whose first entry is `text`. An integer has no body.
   static uint16_t StrideFor(const PackedText& text) {
@@ -135,21 +136,23 @@ bool QuickList::FreeSome(size_t budget) {
   return head_ == nullptr;
 }
 
-size_t QuickList::BytesMax(const BlockLimit& limit) const {
+inline size_t QuickList::BytesMax(const BlockLimit& limit) const {
   // Blocks whose distance is a power of two share few lines of the cache; following a long chain of
   // them would wait for memory at each.
   return outgrown_ ? limit.bytes - limit.bytes / 8 : limit.bytes;
 }
 
-bool QuickList::Fits(const Block& block, const PackedText& text, const BlockLimit& limit) const {
+inline bool QuickList::Fits(const Block& block, const PackedText& text,
+                            const BlockLimit& limit) const {
   DCHECK_LE(limit.bytes, Block::kLimitMax);
   if (block.entries >= limit.entries) return false;
   const size_t used = size_t{Block::kHeader} + block.used();
-  const bool takes = block.Takes(text);
-  if (used + (takes ? block.BytesOf(text) : text.entry_bytes()) > BytesMax(limit)) return false;
-  // Nobody asks any more how large a chain's block would be if it were packed.
-  if (block.stride == 0 || (takes && outgrown_)) return true;
-  return Block::kHeader + block.PackedBytes() + text.entry_bytes() <= limit.bytes;
+  if (block.stride == 0 || (outgrown_ && block.Takes(text))) {
+    return used + block.BytesOf(text) <= BytesMax(limit);
+  }
+  // As if it were packed: it is going to be, or the list may be a listpack no longer.
+  return Block::kHeader + block.PackedBytes() + text.entry_bytes() <= limit.bytes &&
+         used + text.entry_bytes() <= BytesMax(limit);
 }
 
 QuickList::Block* QuickList::AddBlock(Block* previous, Block* next, size_t capacity,
@@ -323,7 +326,9 @@ QuickList::Block* QuickList::Pack(Block* block, uint32_t* at, size_t bytes,
   const uint32_t before = (*at - block->begin) / block->stride;
   const size_t entry = PackedTextBytes(block->stride);
   const size_t needed = Block::kHeader + block->PackedBytes() + bytes;
-  const size_t capacity = std::max(needed, std::min(Grown(needed), BytesMax(limit)));
+  // What was allocated in advance stays so.
+  const size_t capacity =
+      std::max<size_t>(block->capacity, std::max(needed, std::min(Grown(needed), BytesMax(limit))));
   // Where OpenGap is going to look for it.
   const End room = before < block->entries - before ? End::kFront : End::kBack;
   block = Reallocate(block, capacity, room, 0);
@@ -331,7 +336,8 @@ QuickList::Block* QuickList::Pack(Block* block, uint32_t* at, size_t bytes,
   return block;
 }
 
-void QuickList::PutAt(Block* block, uint32_t at, const PackedText& text, const BlockLimit& limit) {
+inline void QuickList::PutAt(Block* block, uint32_t at, const PackedText& text,
+                             const BlockLimit& limit) {
   DCHECK_LE(text.body().size(), kElementMax);
   if (!block->Takes(text)) block = Pack(block, &at, text.entry_bytes(), limit);
   block = OpenGap(block, &at, block->BytesOf(text), limit);

@@ -3,16 +3,16 @@
 //
 //   QuickList   head --> block <--> block <--> block <-- tail
 //
-//   block       previous, next (8 + 8), capacity, begin, end (4 each), entries, stride (2 each), then
+//   block       previous, next (8 + 8), capacity, begin, end (4 each), entries, stride (2 each)
 //               | room | entry entry entry ... | room |
 //                      ^ begin                 ^ end        offsets from the block's first byte
 //   entry       in a packed block, stride 0: see core/text/packed_entry.h
 //               in an even block: the bytes of a text and nothing else; each has `stride` of them
 //
-// Many lists have texts of one length, as ids are. Their blocks are even: no head, no size, and the
-// entry n is found at once. An integer is never in an even block, as it is shorter packed. The first
-// entry decides what a block is. An even one that gets an entry of another kind is packed again as a
-// whole, and stays so: what changes its kind at most once costs little.
+// Many lists have texts of one length, as ids are. Their blocks are even: no head, no size, and
+// each entry is found at once. An integer is never in one: packed it is shorter. The first entry
+// decides what a block is. An even block that gets an entry of another kind is packed as a whole,
+// and stays packed. So that happens to a block once at most.
 //
 // Room at both ends of a block makes pushing and popping cheap there: nothing moves. A block grows
 // by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the limit
@@ -20,8 +20,7 @@
 // 32 for each block.
 //
 // A list is a "listpack" while it has never outgrown one block, as in Redis 7.2; then a "quicklist"
-// until it fits in half a block again. Here an even block counts as if it were packed, so what kind
-// it is can not be seen from outside.
+// until it fits in half a block again. There an even block counts as if it were packed.
 #pragma once
 
 #include <cstddef>
