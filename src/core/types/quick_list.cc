@@ -33,6 +33,7 @@ struct QuickList::Block {
   static constexpr uint32_t kHeader = 32;
   // In longer texts the head and the size are a small part.
   static constexpr size_t kStrideMax = 1023;
+  static_assert(kStrideMax <= UINT16_MAX);
   // The largest limit. With more, `entries` would be too small: an even block of a chain has 7/8 of
   // the limit, and an entry has one byte at least; in other blocks it counts two.
   static constexpr size_t kLimitMax = 65536;

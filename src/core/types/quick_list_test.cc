@@ -287,6 +287,58 @@ TEST(QuickListTest, IsAQuicklistFromTheTextOfAnotherKindThatDoesNotFit) {
   }
 }
 
+TEST(QuickListTest, IsAQuicklistWithOneTextThatWouldBeTooLargePacked) {
+  const BlockLimit limit = {.bytes = 1000};
+  EXPECT_TRUE(Make({std::string(964, 'x')}, limit)->is_listpack());
+  EXPECT_FALSE(Make({std::string(965, 'x')}, limit)->is_listpack());
+}
+
+// 850 texts of 8 bytes have room in a block, but not if each takes 10.
+TEST(QuickListTest, AnEvenBlockThatWouldBeTooLargePackedIsSplit) {
+  const BlockLimit limit;
+  constexpr size_t kFirst = (8192 - 32) / 10;
+  std::vector<std::string> texts = TextsOf8(kFirst + 850);
+  const auto list = Make(texts);
+  ASSERT_EQ(list->CountBlocks(), 2u);
+  list->InsertBefore(list->At(kFirst + 100), "other", limit);
+  texts.insert(texts.begin() + kFirst + 100, "other");
+  ExpectIs(*list, texts);
+  EXPECT_EQ(list->CountBlocks(), 3u);
+  // What was split off is small enough now.
+  list->InsertBefore(list->At(kFirst + 100), "another", limit);
+  list->InsertBefore(list->At(kFirst + 300), "another", limit);
+  texts.insert(texts.begin() + kFirst + 100, "another");
+  texts.insert(texts.begin() + kFirst + 300, "another");
+  ExpectIs(*list, texts);
+  EXPECT_EQ(list->CountBlocks(), 3u);
+}
+
+// Packing all of it for one text more would be for nothing.
+TEST(QuickListTest, AFullEvenBlockOfAChainIsNotPackedForAnotherKind) {
+  const std::string text(16, 'x');
+  constexpr size_t kFirst = (8192 - 32) / 18;
+  constexpr size_t kSecond = (7168 - 32) / 16;
+  for (const bool is_full : {false, true}) {
+    const auto list = Make(std::vector<std::string>(kFirst + kSecond - !is_full, text));
+    ASSERT_EQ(list->CountBlocks(), 2u);
+    list->Push(End::kBack, "7", BlockLimit());
+    EXPECT_EQ(list->CountBlocks(), is_full ? 3u : 2u);
+    list->CheckInvariants();
+  }
+}
+
+TEST(QuickListTest, EvenBlocksAreMergedIfTheyWouldBeSmallPacked) {
+  for (const size_t kept : {200, 230}) {
+    std::vector<std::string> texts = TextsOf8(2000);
+    const auto list = Make(texts);
+    list->Erase(kept, 2000 - 2 * kept, BlockLimit());
+    texts.erase(texts.begin() + static_cast<std::ptrdiff_t>(kept),
+                texts.end() - static_cast<std::ptrdiff_t>(kept));
+    ExpectIs(*list, texts);
+    EXPECT_EQ(list->CountBlocks(), 32 + 2 * kept * 10 <= 4096 ? 1u : 2u);
+  }
+}
+
 TEST(QuickListTest, MergesEvenBlocksWithOthers) {
   BlockLimit limit;
   limit.entries = 100;
@@ -339,6 +391,15 @@ TEST(QuickListTest, TextsOfOneLengthCostLittleMoreThanTheirBytes) {
       EXPECT_LT(static_cast<double>(clone->bytes()) / 1e6, c.most) << c.size;
     }
   }
+}
+
+TEST(QuickListTest, TextsOfOneLengthThatAreInsertedCostNoMore) {
+  const BlockLimit limit;
+  const auto list = Make({std::string(16, 'x')});
+  while (list->size() < 100'000) {
+    list->InsertBefore(list->At(End::kFront), std::string(16, 'x'), limit);
+  }
+  EXPECT_LT(static_cast<double>(list->bytes()) / 1e5, 16.3);
 }
 
 TEST(QuickListTest, CountsWhatTheAllocatorGave) {
