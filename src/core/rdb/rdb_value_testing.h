@@ -429,6 +429,9 @@ class RdbValues {
         value.SetString(texts[0]);
         break;
       case 1:
+        if (random->OneIn(2)) {  // of one length, which lists keep in another way
+          for (std::string& text : texts) text.resize(3, 'x');
+        }
         value = MakeList(texts);
         break;
       case 2:

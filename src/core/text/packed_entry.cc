@@ -86,12 +86,9 @@ void PackedText::WriteContent(char* entry) const {
   if (!body_.empty()) std::memcpy(entry + head_bytes_, body_.data(), body_.size());
 }
 
-PackedElement::PackedElement(const char* entry) {
+void PackedElement::Read(const char* entry) {
   const uint8_t first = Byte(entry);
-  if (first < kSmallInt) {
-    text_ = entry + 1;
-    size_ = first;
-  } else if (first < kMediumInt) {
+  if (first < kMediumInt) {
     number_ = first & 63;
   } else if (first < kMediumText) {
     number_ = ((int64_t{first} & 63) << 8 | Byte(entry + 1)) - kMediumIntBias;
@@ -106,8 +103,7 @@ PackedElement::PackedElement(const char* entry) {
   }
 }
 
-std::string_view PackedElement::View(char* scratch) const {
-  if (text_ != nullptr) return {text_, size_};
+std::string_view PackedElement::Digits(char* scratch) const {
   const char* end = std::to_chars(scratch, scratch + kScratchSize, number_).ptr;
   return {scratch, static_cast<size_t>(end - scratch)};
 }

@@ -42,6 +42,8 @@ class PackedText {
   size_t entry_bytes() const { return entry_bytes_; }
   // Without the size at its end, for those that are only read forwards.
   size_t content_bytes() const { return head_bytes_ + body_.size(); }
+  // The text's bytes, where they are; none if it is an integer.
+  std::string_view body() const { return body_; }
   // Whether the entry at `entry` is this text.
   bool IsAt(const char* entry) const;
   // Writes the entry: entry_bytes().
@@ -67,14 +69,27 @@ class PackedElement {
 
   // REQUIRES: an entry at `entry`.
   explicit PackedElement(const char* entry);
+  // Of a text that stands in a block without head and size; no integer.
+  static PackedElement OfText(const char* text, size_t size) {
+    PackedElement element;
+    element.text_ = text;
+    element.size_ = size;
+    return element;
+  }
 
   // In the block itself, or an integer's digits in `scratch` (kScratchSize bytes).
-  std::string_view View(char* scratch) const;
+  std::string_view View(char* scratch) const {
+    return text_ != nullptr ? std::string_view(text_, size_) : Digits(scratch);
+  }
   std::string ToString() const;
   // The number, if it is the canonical form of one.
   std::optional<int64_t> TryInt() const;
 
  private:
+  PackedElement() = default;
+  void Read(const char* entry);
+  std::string_view Digits(char* scratch) const;
+
   const char* text_ = nullptr;  // null: an integer
   size_t size_ = 0;
   int64_t number_ = 0;
@@ -129,6 +144,17 @@ inline void WriteSize(size_t content, char* at) {
 
 }  // namespace packed
 
+// Most are short texts.
+inline PackedElement::PackedElement(const char* entry) {
+  const uint8_t first = packed::Byte(entry);
+  if (first < packed::kSmallInt) {
+    text_ = entry + 1;
+    size_ = first;
+  } else {
+    Read(entry);
+  }
+}
+
 // Of the entry at `entry`, without the size at its end.
 inline size_t PackedContentBytes(const char* entry) {
   const packed::Extent extent = packed::ExtentAt(entry);
@@ -139,6 +165,12 @@ inline size_t PackedContentBytes(const char* entry) {
 inline size_t PackedEntryBytes(const char* entry) {
   const size_t content = PackedContentBytes(entry);
   return content + packed::SizeBytes(content);
+}
+
+// Of the entry of a text that is no integer.
+inline size_t PackedTextBytes(size_t text) {
+  const size_t head = text < packed::kSmallInt ? 1 : text < 1 << 13 ? 2 : 5;
+  return head + text + packed::SizeBytes(head + text);
 }
 
 // Of the entry that ends at `end`.

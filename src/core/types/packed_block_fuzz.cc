@@ -191,17 +191,23 @@ void CheckList(Feed feed) {
     const BlockLimit limit = {.bytes = size_t{64} << choice % 8,
                               .entries = choice & 128 ? 1 + (choice >> 3 & 15u) : UINT32_MAX};
     std::vector<std::string> model;
+    // Mostly texts of one length, as even blocks have them; some look like integers.
+    const auto next_text = [&feed, choice](uint8_t what) {
+      std::string text = feed.Text();
+      if (choice & 64 && what < 240) text.resize(choice & 32 ? 2 : 70, 'x');
+      return text;
+    };
     for (size_t step = 0; step < kStepsMax && !feed.empty(); ++step) {
       const uint8_t what = feed.Byte();
       const End end = what & 16 ? End::kFront : End::kBack;
       const size_t index = model.empty() ? 0 : feed.Byte() % model.size();
       const auto where = model.begin() + static_cast<ptrdiff_t>(index);
       if (what % 16 < 4 || model.empty()) {
-        const std::string text = feed.Text();
+        const std::string text = next_text(what);
         list->Push(end, text, limit);
         model.insert(end == End::kFront ? model.begin() : model.end(), text);
       } else if (what % 16 < 8) {
-        const std::string text = feed.Text();
+        const std::string text = next_text(what);
         if (what & 1) {
           list->InsertBefore(list->At(index), text, limit);
         } else {
@@ -209,7 +215,7 @@ void CheckList(Feed feed) {
         }
         model.insert(what & 1 ? where : where + 1, text);
       } else if (what % 16 < 10) {
-        *where = feed.Text();
+        *where = next_text(what);
         list->Replace(list->At(index), *where, limit);
       } else if (what % 16 < 12) {
         list->Pop(end, limit);

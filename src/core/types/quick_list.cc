@@ -27,28 +27,100 @@ struct QuickList::Block {
   uint32_t capacity;  // what was allocated
   uint32_t begin;
   uint32_t end;
-  uint32_t entries;
+  uint16_t entries;
+  uint16_t stride;  // of an even block; 0: packed
 
   static constexpr uint32_t kHeader = 32;
+  // In longer texts the head and the size are a small part.
+  static constexpr size_t kStrideMax = 1023;
+  static_assert(kStrideMax <= UINT16_MAX);
+  // The largest limit. With more, `entries` would be too small: an even block of a chain has 7/8 of
+  // the limit, and an entry has one byte at least; in other blocks it counts two.
+  static constexpr size_t kLimitMax = 65536;
+  static_assert(kLimitMax - kLimitMax / 8 <= UINT16_MAX && kLimitMax / 2 <= UINT16_MAX);
+
+  // What a block gets whose first entry is `text`. An integer has no body.
+  static uint16_t StrideFor(const PackedText& text) {
+    const size_t size = text.body().size();
+    return size <= kStrideMax ? static_cast<uint16_t>(size) : 0;
+  }
 
   char* at(uint32_t offset) { return reinterpret_cast<char*>(this) + offset; }
   const char* at(uint32_t offset) const { return reinterpret_cast<const char*>(this) + offset; }
   uint32_t used() const { return end - begin; }
+
+  // --- Entries: what differs between even and packed blocks ---
+
+  // The bytes of the entry that begins there, or that ends there.
   uint32_t EntryAt(uint32_t offset) const {
-    return static_cast<uint32_t>(PackedEntryBytes(at(offset)));
+    return stride != 0 ? stride : static_cast<uint32_t>(PackedEntryBytes(at(offset)));
   }
   uint32_t EntryBefore(uint32_t offset) const {
-    return static_cast<uint32_t>(PackedEntryBytesBefore(at(offset)));
+    return stride != 0 ? stride : static_cast<uint32_t>(PackedEntryBytesBefore(at(offset)));
   }
+  uint32_t OffsetOf(size_t index) const;
+  Element ElementAt(uint32_t offset) const {
+    return stride != 0 ? Element::OfText(at(offset), stride) : Element(at(offset));
+  }
+  bool IsAt(uint32_t offset, const PackedText& text) const {
+    if (stride == 0) return text.IsAt(at(offset));
+    return text.body() == std::string_view(at(offset), stride);
+  }
+  // Whether it stays what it is with this entry.
+  bool Takes(const PackedText& text) const { return stride == 0 || stride == text.body().size(); }
+  // REQUIRES for both: Takes.
+  uint32_t BytesOf(const PackedText& text) const {
+    return stride != 0 ? stride : static_cast<uint32_t>(text.entry_bytes());
+  }
+  void Write(uint32_t offset, const PackedText& text) {
+    if (stride == 0) return text.Write(at(offset));
+    std::memcpy(at(offset), text.body().data(), stride);
+  }
+  // The bytes of all entries in a block of that stride: 0, or what this one has.
+  size_t BytesAs(uint16_t other) const {
+    return other == stride ? used() : entries * PackedTextBytes(stride);
+  }
+  size_t PackedBytes() const { return BytesAs(0); }
+  // Writes them so.
+  void CopyAs(uint16_t other, char* to) const;
+
   void MoveBytes(uint32_t to, uint32_t from, uint32_t bytes) {
     std::memmove(at(to), at(from), bytes);
   }
 };
 
+uint32_t QuickList::Block::OffsetOf(size_t index) const {
+  if (stride != 0) return begin + static_cast<uint32_t>(index) * stride;
+  uint32_t offset;
+  if (index < entries / 2) {
+    offset = begin;
+    for (; index > 0; --index) offset += EntryAt(offset);
+  } else {
+    offset = end;
+    for (; index < entries; ++index) offset -= EntryBefore(offset);
+  }
+  return offset;
+}
+
+void QuickList::Block::CopyAs(uint16_t other, char* to) const {
+  if (other == stride) {
+    std::memcpy(to, at(begin), used());
+    return;
+  }
+  for (uint32_t offset = begin; offset < end; offset += stride) {
+    const PackedText text = PackedText::OfBytes({at(offset), stride});
+    text.Write(to);
+    to += text.entry_bytes();
+  }
+}
+
 namespace {
 
 // How often a block of a list of this thread has moved.
 thread_local uint64_t block_moves = 0;
+
+// A block that must grow gets this for `needed` bytes.
+size_t Grown(size_t needed) { return needed + (needed < 512 ? needed / 4 : needed / 8); }
 
 }  // namespace
 
@@ -65,17 +137,27 @@ bool QuickList::FreeSome(size_t budget) {
   return head_ == nullptr;
 }
 
-size_t QuickList::BytesMax(const BlockLimit& limit) const {
+inline size_t QuickList::BytesMax(const BlockLimit& limit) const {
   // Blocks whose distance is a power of two share few lines of the cache; following a long chain of
   // them would wait for memory at each.
   return outgrown_ ? limit.bytes - limit.bytes / 8 : limit.bytes;
 }
 
-bool QuickList::Fits(const Block& block, size_t more, const BlockLimit& limit) const {
-  return Block::kHeader + block.used() + more <= BytesMax(limit) && block.entries < limit.entries;
+inline bool QuickList::Fits(const Block& block, const PackedText& text,
+                            const BlockLimit& limit) const {
+  DCHECK_LE(limit.bytes, Block::kLimitMax);
+  if (block.entries >= limit.entries) return false;
+  const size_t used = size_t{Block::kHeader} + block.used();
+  if (block.stride == 0 || (outgrown_ && block.Takes(text))) {
+    return used + block.BytesOf(text) <= BytesMax(limit);
+  }
+  // As if it were packed: it is going to be, or the list may be a listpack no longer.
+  return Block::kHeader + block.PackedBytes() + text.entry_bytes() <= limit.bytes &&
+         used + text.entry_bytes() <= BytesMax(limit);
 }
 
-QuickList::Block* QuickList::AddBlock(Block* previous, Block* next, size_t capacity) {
+QuickList::Block* QuickList::AddBlock(Block* previous, Block* next, size_t capacity,
+                                      uint16_t stride) {
   static_assert(sizeof(Block) == Block::kHeader);
   auto* block = static_cast<Block*>(Alloc(capacity));
   capacity = UsableSize(block);
@@ -85,7 +167,8 @@ QuickList::Block* QuickList::AddBlock(Block* previous, Block* next, size_t capac
             .capacity = static_cast<uint32_t>(capacity),
             .begin = Block::kHeader,
             .end = Block::kHeader,
-            .entries = 0};
+            .entries = 0,
+            .stride = stride};
   Relink(block, block);
   block_bytes_ += capacity;
   return block;
@@ -103,12 +186,13 @@ void QuickList::RemoveBlock(Block* block) {
   Free(block);
 }
 
-QuickList::Block* QuickList::Reallocate(Block* block, size_t capacity, End room) {
-  Block* fresh = AddBlock(block->previous, block->next, capacity);
-  if (room == End::kFront) fresh->begin = fresh->capacity - block->used();
-  fresh->end = fresh->begin + block->used();
+QuickList::Block* QuickList::Reallocate(Block* block, size_t capacity, End room, uint16_t stride) {
+  Block* fresh = AddBlock(block->previous, block->next, capacity, stride);
+  const auto bytes = static_cast<uint32_t>(block->BytesAs(stride));
+  if (room == End::kFront) fresh->begin = fresh->capacity - bytes;
+  fresh->end = fresh->begin + bytes;
   fresh->entries = block->entries;
-  std::memcpy(fresh->at(fresh->begin), block->at(block->begin), block->used());
+  block->CopyAs(stride, fresh->at(fresh->begin));
   block_bytes_ -= block->capacity;
   Free(block);
   return fresh;
@@ -153,7 +237,8 @@ QuickList* QuickList::CopySome(QuickList* copy, uint64_t* cursor, size_t bytes) 
     for (uint64_t i = 0; i < done; ++i) block = block->next;
   }
   for (size_t copied = 0; block != nullptr && copied < bytes; block = block->next) {
-    Block* const fresh = copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used());
+    Block* const fresh =
+        copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used(), block->stride);
     fresh->end = fresh->begin + block->used();
     fresh->entries = block->entries;
     std::memcpy(fresh->at(fresh->begin), block->at(block->begin), block->used());
@@ -219,13 +304,13 @@ QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,
 
   const size_t needed = Block::kHeader + used + size;
   const size_t bytes_max = BytesMax(limit);
-  size_t capacity = needed + (needed < 512 ? needed / 4 : needed / 8);
+  size_t capacity = Grown(needed);
   if (capacity > bytes_max) {
     // Above the limit only if the bytes fit and their place is the trouble.
     const bool is_queue = room >= bytes;
     capacity = std::max(bytes_max, needed + (is_queue ? needed / 4 : 0));
   }
-  Block* fresh = AddBlock(block->previous, block->next, capacity);
+  Block* fresh = AddBlock(block->previous, block->next, capacity, block->stride);
   fresh->entries = block->entries;
   if (is_front) fresh->begin = fresh->capacity - used - bytes;
   fresh->end = fresh->begin + used + bytes;
@@ -235,6 +320,29 @@ QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,
   block_bytes_ -= block->capacity;
   Free(block);
   return fresh;
+}
+
+QuickList::Block* QuickList::Pack(Block* block, uint32_t* at, size_t bytes,
+                                  const BlockLimit& limit) {
+  const uint32_t before = (*at - block->begin) / block->stride;
+  const size_t entry = PackedTextBytes(block->stride);
+  const size_t needed = Block::kHeader + block->PackedBytes() + bytes;
+  // What was allocated in advance stays so.
+  const size_t capacity =
+      std::max<size_t>(block->capacity, std::max(needed, std::min(Grown(needed), BytesMax(limit))));
+  // Where OpenGap is going to look for it.
+  const End room = before < block->entries - before ? End::kFront : End::kBack;
+  block = Reallocate(block, capacity, room, 0);
+  *at = block->begin + static_cast<uint32_t>(before * entry);
+  return block;
+}
+
+inline void QuickList::PutAt(Block* block, uint32_t at, const PackedText& text,
+                             const BlockLimit& limit) {
+  DCHECK_LE(text.body().size(), kElementMax);
+  if (!block->Takes(text)) block = Pack(block, &at, text.entry_bytes(), limit);
+  block = OpenGap(block, &at, block->BytesOf(text), limit);
+  block->Write(at, text);
 }
 
 void QuickList::Cut(Block* block, uint32_t from, uint32_t to, uint32_t entries) {
@@ -255,7 +363,7 @@ void QuickList::SplitAt(Block* block, uint32_t at) {
   uint32_t entries = 0;
   for (uint32_t offset = at; offset < block->end; offset += block->EntryAt(offset)) ++entries;
   const uint32_t bytes = block->end - at;
-  Block* rest = AddBlock(block, block->next, Block::kHeader + bytes);
+  Block* rest = AddBlock(block, block->next, Block::kHeader + bytes, block->stride);
   rest->end = rest->begin + bytes;
   rest->entries = entries;
   std::memcpy(rest->at(rest->begin), block->at(at), bytes);
@@ -266,14 +374,20 @@ void QuickList::SplitAt(Block* block, uint32_t at) {
 QuickList::Block* QuickList::MergeWithNext(Block* block, const BlockLimit& limit) {
   Block* next = block->next;
   if (next == nullptr) return nullptr;
-  const size_t needed = Block::kHeader + size_t{block->used()} + next->used();
-  // Well below the limit, or the next insertion would split it again.
-  if (needed > limit.bytes / 2 || block->entries + next->entries > limit.entries / 2)
+  const uint32_t entries = uint32_t{block->entries} + next->entries;
+  // Well below the limit, or the next insertion would split it again; packed, too.
+  if (Block::kHeader + block->PackedBytes() + next->PackedBytes() > limit.bytes / 2 ||
+      entries > limit.entries / 2) {
     return nullptr;
-  if (block->capacity - block->end < next->used()) block = Reallocate(block, needed, End::kBack);
-  std::memcpy(block->at(block->end), next->at(next->begin), next->used());
-  block->end += next->used();
-  block->entries += next->entries;
+  }
+  const uint16_t stride = block->stride == next->stride ? block->stride : 0;
+  const auto more = static_cast<uint32_t>(next->BytesAs(stride));
+  if (block->stride != stride || block->capacity - block->end < more) {
+    block = Reallocate(block, Block::kHeader + block->BytesAs(stride) + more, End::kBack, stride);
+  }
+  next->CopyAs(stride, block->at(block->end));
+  block->end += more;
+  block->entries = static_cast<uint16_t>(entries);
   RemoveBlock(next);
   return block;
 }
@@ -281,7 +395,7 @@ QuickList::Block* QuickList::MergeWithNext(Block* block, const BlockLimit& limit
 QuickList::Block* QuickList::GiveBackRoom(Block* block) {
   const size_t needed = size_t{Block::kHeader} + block->used();
   if (block->capacity <= 128 || block->capacity / 3 < needed) return block;
-  return Reallocate(block, needed + needed / 4, End::kBack);
+  return Reallocate(block, needed + needed / 4, End::kBack, block->stride);
 }
 
 void QuickList::AfterRemoval(const BlockLimit& limit) {
@@ -291,16 +405,18 @@ void QuickList::AfterRemoval(const BlockLimit& limit) {
     return;
   }
   const Block& block = *GiveBackRoom(head_);
-  if (Block::kHeader + block.used() <= limit.bytes / 2 && block.entries <= limit.entries / 2) {
+  if (outgrown_ == 0) return;
+  if (Block::kHeader + block.PackedBytes() <= limit.bytes / 2 &&
+      block.entries <= limit.entries / 2) {
     outgrown_ = 0;
   }
 }
 
 // --- Looking ---
 
-QuickList::Element QuickList::Cursor::operator*() const { return Element(block_->at(at_)); }
+QuickList::Element QuickList::Cursor::operator*() const { return block_->ElementAt(at_); }
 
-bool QuickList::Cursor::Is(const PackedText& text) const { return text.IsAt(block_->at(at_)); }
+bool QuickList::Cursor::Is(const PackedText& text) const { return block_->IsAt(at_, text); }
 
 void QuickList::Cursor::Next() {
   at_ += block_->EntryAt(at_);
@@ -318,29 +434,17 @@ void QuickList::Cursor::Previous() {
   at_ -= block_->EntryBefore(at_);
 }
 
-uint32_t QuickList::OffsetOf(const Block& block, size_t index) {
-  uint32_t offset;
-  if (index < block.entries / 2) {
-    offset = block.begin;
-    for (; index > 0; --index) offset += block.EntryAt(offset);
-  } else {
-    offset = block.end;
-    for (; index < block.entries; ++index) offset -= block.EntryBefore(offset);
-  }
-  return offset;
-}
-
 QuickList::Cursor QuickList::At(size_t index) const {
   if (index >= size_) return {};
   if (index < size_ / 2) {
     Block* block = head_;
     for (; index >= block->entries; block = block->next) index -= block->entries;
-    return {block, OffsetOf(*block, index)};
+    return {block, block->OffsetOf(index)};
   }
   size_t behind = size_ - index;  // entries from here to the end
   Block* block = tail_;
   for (; behind > block->entries; block = block->previous) behind -= block->entries;
-  return {block, OffsetOf(*block, block->entries - behind)};
+  return {block, block->OffsetOf(block->entries - behind)};
 }
 
 QuickList::Cursor QuickList::At(End end) const {
@@ -358,26 +462,29 @@ size_t QuickList::CountBlocks() const {
 // --- Changing ---
 
 void QuickList::Push(End end, std::string_view text, const BlockLimit& limit) {
-  DCHECK_LE(text.size(), kElementMax);
   const PackedText packed(text);
-  const size_t bytes = packed.entry_bytes();
   Block* block = end == End::kFront ? head_ : tail_;
-  if (block == nullptr || !Fits(*block, bytes, limit)) {
-    size_t capacity = Block::kHeader + bytes;
-    if (block != nullptr || capacity > limit.bytes) outgrown_ = 1;
-    if (block != nullptr) {
-      // Nothing is going to be pushed there any more; and the next block becomes about as large.
-      const size_t needed = size_t{Block::kHeader} + block->used();
-      if (block->capacity - needed > needed / 8) block = Reallocate(block, needed, End::kBack);
-      capacity = std::max(capacity, std::min(needed / 2, BytesMax(limit)));
+  if (block == nullptr || !Fits(*block, packed, limit)) block = AddBlockAt(end, packed, limit);
+  PutAt(block, end == End::kFront ? block->begin : block->end, packed, limit);
+}
+
+QuickList::Block* QuickList::AddBlockAt(End end, const PackedText& text, const BlockLimit& limit) {
+  Block* block = end == End::kFront ? head_ : tail_;
+  if (block != nullptr || Block::kHeader + text.entry_bytes() > limit.bytes) outgrown_ = 1;
+  const uint16_t stride = Block::StrideFor(text);
+  size_t capacity = Block::kHeader + (stride != 0 ? stride : text.entry_bytes());
+  if (block != nullptr) {
+    // Nothing is going to be pushed there any more; and the next block becomes about as large.
+    const size_t needed = size_t{Block::kHeader} + block->used();
+    if (block->capacity - needed > needed / 8) {
+      Reallocate(block, needed, End::kBack, block->stride);
     }
-    block = end == End::kFront ? AddBlock(nullptr, head_, capacity)
-                               : AddBlock(tail_, nullptr, capacity);
-    if (end == End::kFront) block->begin = block->end = block->capacity;
+    capacity = std::max(capacity, std::min(needed / 2, BytesMax(limit)));
   }
-  uint32_t at = end == End::kFront ? block->begin : block->end;
-  block = OpenGap(block, &at, bytes, limit);
-  packed.Write(block->at(at));
+  if (end == End::kBack) return AddBlock(tail_, nullptr, capacity, stride);
+  block = AddBlock(nullptr, head_, capacity, stride);
+  block->begin = block->end = block->capacity;
+  return block;
 }
 
 void QuickList::Pop(End end, const BlockLimit& limit) {
@@ -394,36 +501,32 @@ void QuickList::Pop(End end, const BlockLimit& limit) {
 }
 
 void QuickList::InsertBefore(Cursor where, std::string_view text, const BlockLimit& limit) {
-  InsertAt(where.block_, where.at_, text, limit);
+  InsertAt(where.block_, where.at_, PackedText(text), limit);
 }
 
 void QuickList::InsertAfter(Cursor where, std::string_view text, const BlockLimit& limit) {
-  InsertAt(where.block_, where.at_ + where.block_->EntryAt(where.at_), text, limit);
+  InsertAt(where.block_, where.at_ + where.block_->EntryAt(where.at_), PackedText(text), limit);
 }
 
-void QuickList::InsertAt(Block* block, uint32_t at, std::string_view text,
+void QuickList::InsertAt(Block* block, uint32_t at, const PackedText& text,
                          const BlockLimit& limit) {
-  DCHECK_LE(text.size(), kElementMax);
-  const PackedText packed(text);
-  const size_t bytes = packed.entry_bytes();
-  if (!Fits(*block, bytes, limit)) {
+  if (!Fits(*block, text, limit)) {
     outgrown_ = 1;
     if (at != block->begin && at != block->end) SplitAt(block, at);
     Block* left = at == block->begin ? block->previous : block;
     Block* right = at == block->begin ? block : block->next;
-    if (left != nullptr && Fits(*left, bytes, limit)) {
+    if (left != nullptr && Fits(*left, text, limit)) {
       block = left;
       at = left->end;
-    } else if (right != nullptr && Fits(*right, bytes, limit)) {
+    } else if (right != nullptr && Fits(*right, text, limit)) {
       block = right;
       at = right->begin;
     } else {
-      block = AddBlock(left, right, Block::kHeader + bytes);
+      block = AddBlock(left, right, Block::kHeader + text.entry_bytes(), Block::StrideFor(text));
       at = block->begin;
     }
   }
-  block = OpenGap(block, &at, bytes, limit);
-  packed.Write(block->at(at));
+  PutAt(block, at, text, limit);
 }
 
 void QuickList::Replace(Cursor where, std::string_view text, const BlockLimit& limit) {
@@ -431,24 +534,24 @@ void QuickList::Replace(Cursor where, std::string_view text, const BlockLimit& l
   uint32_t at = where.at_;
   const PackedText packed(text);
   const uint32_t old_bytes = block->EntryAt(at);
-  if (packed.entry_bytes() == old_bytes) {
-    packed.Write(block->at(at));
+  if (block->Takes(packed) && block->BytesOf(packed) == old_bytes) {
+    block->Write(at, packed);
     return;
   }
   if (block->entries == 1) {
     // A block never stays without entries.
     const size_t capacity = Block::kHeader + packed.entry_bytes();
     if (capacity > limit.bytes) outgrown_ = 1;
-    Block* fresh = AddBlock(block->previous, block->next, capacity);
-    fresh->end = fresh->begin + static_cast<uint32_t>(packed.entry_bytes());
+    Block* fresh = AddBlock(block->previous, block->next, capacity, Block::StrideFor(packed));
+    fresh->end = fresh->begin + fresh->BytesOf(packed);
     fresh->entries = 1;
-    packed.Write(fresh->at(fresh->begin));
+    fresh->Write(fresh->begin, packed);
     block_bytes_ -= block->capacity;
     Free(block);
   } else {
     const uint32_t before = at - block->begin;
     Cut(block, at, at + old_bytes, 1);
-    InsertAt(block, block->begin + before, text, limit);
+    InsertAt(block, block->begin + before, packed, limit);
   }
   AfterRemoval(limit);
 }
@@ -491,7 +594,7 @@ size_t QuickList::RemoveFrom(Block* block, const PackedText& text, size_t max) {
   uint32_t at = block->begin;
   while (at < block->end && removed < max) {
     const uint32_t bytes = block->EntryAt(at);
-    if (text.IsAt(block->at(at))) {
+    if (block->IsAt(at, text)) {
       block->MoveBytes(kept, run, at - run);
       kept += at - run;
       run = at + bytes;
@@ -514,7 +617,7 @@ size_t QuickList::RemoveFromBack(Block* block, const PackedText& text, size_t ma
   while (at > block->begin && removed < max) {
     const uint32_t bytes = block->EntryBefore(at);
     at -= bytes;
-    if (text.IsAt(block->at(at))) {
+    if (block->IsAt(at, text)) {
       const uint32_t stays = run - (at + bytes);
       block->MoveBytes(kept - stays, at + bytes, stays);
       kept -= stays;
@@ -577,6 +680,10 @@ void QuickList::CheckInvariants() const {
       at += entry;
       CHECK_LE(at, block->end);
       CHECK_EQ(block->EntryBefore(at), entry);
+      // An integer in an even block would not be found.
+      if (block->stride != 0) {
+        CHECK_EQ(PackedText({block->at(at - entry), entry}).body().size(), entry);
+      }
     }
     CHECK_EQ(entries, block->entries);
     size += entries;

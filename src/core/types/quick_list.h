@@ -3,10 +3,16 @@
 //
 //   QuickList   head --> block <--> block <--> block <-- tail
 //
-//   block       previous, next (8 + 8), capacity, begin, end, entries (4 each), then
+//   block       previous, next (8 + 8), capacity, begin, end (4 each), entries, stride (2 each)
 //               | room | entry entry entry ... | room |
 //                      ^ begin                 ^ end        offsets from the block's first byte
-//   entry       see core/text/packed_entry.h
+//   entry       in a packed block, stride 0: see core/text/packed_entry.h
+//               in an even block: the bytes of a text and nothing else; each has `stride` of them
+//
+// Many lists have texts of one length, as ids are. Their blocks are even: no head, no size, and
+// each entry is found at once. An integer is never in one: packed it is shorter. The first entry
+// decides what a block is. An even block that gets an entry of another kind is packed as a whole,
+// and stays packed. So that happens to a block once at most.
 //
 // Room at both ends of a block makes pushing and popping cheap there: nothing moves. A block grows
 // by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the limit
@@ -14,7 +20,7 @@
 // 32 for each block.
 //
 // A list is a "listpack" while it has never outgrown one block, as in Redis 7.2; then a "quicklist"
-// until it fits in half a block again.
+// until it fits in half a block again. There an even block counts as if it were packed.
 #pragma once
 
 #include <cstddef>
@@ -120,18 +126,24 @@ class QuickList {
  private:
   // What a block may have: the limit, or a little less in a chain.
   size_t BytesMax(const BlockLimit& limit) const;
-  bool Fits(const Block& block, size_t more, const BlockLimit& limit) const;
-  static uint32_t OffsetOf(const Block& block, size_t index);
+  bool Fits(const Block& block, const PackedText& text, const BlockLimit& limit) const;
 
-  Block* AddBlock(Block* previous, Block* next, size_t capacity);
+  Block* AddBlock(Block* previous, Block* next, size_t capacity, uint16_t stride);
   void RemoveBlock(Block* block);
   // Another block for the same entries; all room behind them, or in front of them.
-  Block* Reallocate(Block* block, size_t capacity, End room);
+  // Its stride becomes 0, or stays.
+  Block* Reallocate(Block* block, size_t capacity, End room, uint16_t stride);
   void Relink(Block* old, Block* fresh);
   // Makes room for `bytes` at *at and counts an entry; both may move.
   Block* OpenGap(Block* block, uint32_t* at, size_t bytes, const BlockLimit& limit);
+  // Packs an even block, with room for `bytes` at *at; both may move.
+  Block* Pack(Block* block, uint32_t* at, size_t bytes, const BlockLimit& limit);
+  // Puts an entry into this block. REQUIRES: it fits, or the block has none.
+  void PutAt(Block* block, uint32_t at, const PackedText& text, const BlockLimit& limit);
   void Cut(Block* block, uint32_t from, uint32_t to, uint32_t entries);
-  void InsertAt(Block* block, uint32_t at, std::string_view text, const BlockLimit& limit);
+  // A new first or last block for `text`, without entries.
+  Block* AddBlockAt(End end, const PackedText& text, const BlockLimit& limit);
+  void InsertAt(Block* block, uint32_t at, const PackedText& text, const BlockLimit& limit);
   // Puts the entries from `at` on into a block of their own. REQUIRES: begin < at < end.
   void SplitAt(Block* block, uint32_t at);
   size_t RemoveFrom(Block* block, const PackedText& text, size_t max);

@@ -142,7 +142,266 @@ TEST(QuickListTest, MergesWhatRemovalsLeave) {
   }
 }
 
+// --- Even blocks ---
+
+TEST(QuickListTest, KnowsWhatATextTakesInAPackedBlock) {
+  std::vector<size_t> sizes = {1023, 1024, 8189, 8190, 8191, 8192, 16378, 16379, 2097146, 2097147};
+  for (size_t size = 0; size < 300; ++size) sizes.push_back(size);
+  for (const size_t size : sizes) {
+    EXPECT_EQ(PackedTextBytes(size), PackedText(std::string(size, 'x')).entry_bytes()) << size;
+  }
+}
+
+// Each of these fits no even block of texts of 8 bytes.
+const std::vector<std::string> kForeign = {
+    "", "7", "12345678", "-1234567", "seven..", "nine....!", "123456789", std::string(1024, 'x')};
+
+std::vector<std::string> TextsOf8(size_t count) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) texts.push_back("id" + std::to_string(100000 + i));
+  return texts;
+}
+
+void ExpectIs(const QuickList& list, std::vector<std::string> texts) {
+  list.CheckInvariants();
+  ASSERT_EQ(list.size(), texts.size());
+  EXPECT_EQ(Texts(list), texts);
+  for (size_t i = 0; i < texts.size(); ++i) ASSERT_EQ(TextAt(list, i), texts[i]) << i;
+  std::reverse(texts.begin(), texts.end());
+  EXPECT_EQ(Texts(list, End::kBack), texts);
+}
+
+TEST(QuickListTest, AnEvenBlockTakesTextsOfOtherKindsAnywhere) {
+  const BlockLimit limit;
+  for (const std::string& foreign : kForeign) {
+    for (const size_t index : {0, 1, 25, 49, 50}) {
+      const std::vector<std::string> before = TextsOf8(50);
+      std::vector<std::string> after = before;
+      after.insert(after.begin() + static_cast<std::ptrdiff_t>(index), foreign);
+      for (const bool pushes : {true, false}) {
+        const auto list = Make(before);
+        if (pushes && index % 50 == 0) {
+          list->Push(index == 0 ? End::kFront : End::kBack, foreign, limit);
+        } else if (index < 50) {
+          list->InsertBefore(list->At(index), foreign, limit);
+        } else {
+          list->InsertAfter(list->At(index - 1), foreign, limit);
+        }
+        ExpectIs(*list, after);
+        EXPECT_EQ(list->CountBlocks(), 1u);
+        EXPECT_TRUE(list->At(index).Is(PackedText(foreign)));
+        EXPECT_EQ(list->Remove("id100030", 9, End::kFront, limit), 1u);
+        EXPECT_EQ(list->Remove(foreign, 9, End::kBack, limit), 1u);
+      }
+      if (index == 50) continue;
+      const auto list = Make(before);
+      list->Replace(list->At(index), foreign, limit);
+      after.erase(after.begin() + static_cast<std::ptrdiff_t>(index) + 1);
+      ExpectIs(*list, after);
+      EXPECT_EQ(list->CountBlocks(), 1u);
+    }
+  }
+}
+
+TEST(QuickListTest, AnEvenBlockReplacesTextsOfItsKindInPlace) {
+  std::vector<std::string> texts = TextsOf8(400);
+  const auto list = Make(texts);
+  const size_t bytes = list->bytes();
+  for (const size_t index : {0, 200, 399}) {
+    texts[index] = "replaced";
+    list->Replace(list->At(index), texts[index], BlockLimit());
+  }
+  ExpectIs(*list, texts);
+  EXPECT_EQ(list->bytes(), bytes);
+}
+
+TEST(QuickListTest, AnEvenBlockHasNoneOfOtherKinds) {
+  const auto list = Make(TextsOf8(50));
+  for (const std::string& foreign : kForeign) {
+    EXPECT_EQ(list->Remove(foreign, 9, End::kFront, BlockLimit()), 0u);
+    EXPECT_FALSE(list->At(3).Is(PackedText(foreign)));
+  }
+  EXPECT_FALSE(list->At(3).Is(PackedText("id100004")));
+  EXPECT_TRUE(list->At(4).Is(PackedText("id100004")));
+}
+
+// The limit that counts for a text of another kind may have become smaller since.
+TEST(QuickListTest, AChainOfEvenBlocksTakesOtherKindsWithAnyLimit) {
+  for (const size_t size : {1, 2, 8, 16, 100, 1023}) {
+    for (const int setting : {-1, -3, -5, 7}) {
+      const BlockLimit limit = BlockLimit::FromSetting(setting);
+      std::vector<std::string> texts(150'000 / size, std::string(size, 'e'));
+      const auto list = Make(texts, BlockLimit::FromSetting(-3));
+      for (size_t i = 1; i < 40; ++i) {
+        const size_t index = i * 7919 % texts.size();
+        texts[index] = kForeign[i % kForeign.size()];
+        list->Replace(list->At(index), texts[index], limit);
+        const size_t next = i * 104'729 % texts.size();
+        texts.insert(texts.begin() + static_cast<std::ptrdiff_t>(next), "other");
+        list->InsertBefore(list->At(next), "other", limit);
+      }
+      list->CheckInvariants();
+      EXPECT_EQ(Texts(*list), texts);
+    }
+  }
+}
+
+// OBJECT ENCODING must not tell an even block from a packed one.
+TEST(QuickListTest, IsAListpackForAsManyTextsAsIfTheyWerePacked) {
+  for (const size_t size : {1, 2, 8, 16, 36, 63, 64, 65, 125, 126, 127, 500, 1022, 1023, 1024}) {
+    const std::string text(size, 'x');
+    const size_t entry = PackedText(text).entry_bytes();
+    for (const int setting : {-1, -2, -5, 100}) {
+      const BlockLimit limit = BlockLimit::FromSetting(setting);
+      const size_t most = std::min<size_t>((limit.bytes - 32) / entry, limit.entries);
+      const size_t half = std::min<size_t>((limit.bytes / 2 - 32) / entry, limit.entries / 2);
+      for (const int way : {0, 1, 2}) {
+        const auto list = std::make_unique<QuickList>();
+        while (list->is_listpack()) {
+          if (way == 2 && !list->empty()) {
+            list->InsertAfter(list->At(list->size() / 2), text, limit);
+          } else {
+            list->Push(way == 0 ? End::kFront : End::kBack, text, limit);
+          }
+        }
+        EXPECT_EQ(list->size(), most + 1) << size << " bytes, setting " << setting;
+        if (way == 2) continue;  // that has split the block
+        while (!list->is_listpack()) list->Pop(way == 0 ? End::kFront : End::kBack, limit);
+        EXPECT_EQ(list->size(), half) << size << " bytes, setting " << setting;
+      }
+    }
+  }
+}
+
+TEST(QuickListTest, IsAQuicklistFromTheTextOfAnotherKindThatDoesNotFit) {
+  const BlockLimit limit;
+  const auto list = Make(std::vector<std::string>(400, std::string(16, 'x')));
+  // The header and 400 entries of 18 bytes leave 960: one of 955 with 2 bytes each of head and size
+  // is too large, together with 2 for "7".
+  list->Push(End::kBack, "7", limit);
+  EXPECT_TRUE(list->is_listpack());
+  for (const size_t size : {954, 955}) {
+    list->Push(End::kBack, std::string(size, 'y'), limit);
+    EXPECT_EQ(list->is_listpack(), size == 954);
+    if (size == 954) list->Pop(End::kBack, limit);
+  }
+}
+
+TEST(QuickListTest, IsAQuicklistWithOneTextThatWouldBeTooLargePacked) {
+  const BlockLimit limit = {.bytes = 1000};
+  EXPECT_TRUE(Make({std::string(964, 'x')}, limit)->is_listpack());
+  EXPECT_FALSE(Make({std::string(965, 'x')}, limit)->is_listpack());
+}
+
+// 850 texts of 8 bytes have room in a block, but not if each takes 10.
+TEST(QuickListTest, AnEvenBlockThatWouldBeTooLargePackedIsSplit) {
+  const BlockLimit limit;
+  constexpr size_t kFirst = (8192 - 32) / 10;
+  std::vector<std::string> texts = TextsOf8(kFirst + 850);
+  const auto list = Make(texts);
+  ASSERT_EQ(list->CountBlocks(), 2u);
+  list->InsertBefore(list->At(kFirst + 100), "other", limit);
+  texts.insert(texts.begin() + kFirst + 100, "other");
+  ExpectIs(*list, texts);
+  EXPECT_EQ(list->CountBlocks(), 3u);
+  // What was split off is small enough now.
+  list->InsertBefore(list->At(kFirst + 100), "another", limit);
+  list->InsertBefore(list->At(kFirst + 300), "another", limit);
+  texts.insert(texts.begin() + kFirst + 100, "another");
+  texts.insert(texts.begin() + kFirst + 300, "another");
+  ExpectIs(*list, texts);
+  EXPECT_EQ(list->CountBlocks(), 3u);
+}
+
+// Packing all of it for one text more would be for nothing.
+TEST(QuickListTest, AFullEvenBlockOfAChainIsNotPackedForAnotherKind) {
+  const std::string text(16, 'x');
+  constexpr size_t kFirst = (8192 - 32) / 18;
+  constexpr size_t kSecond = (7168 - 32) / 16;
+  for (const bool is_full : {false, true}) {
+    const auto list = Make(std::vector<std::string>(kFirst + kSecond - !is_full, text));
+    ASSERT_EQ(list->CountBlocks(), 2u);
+    list->Push(End::kBack, "7", BlockLimit());
+    EXPECT_EQ(list->CountBlocks(), is_full ? 3u : 2u);
+    list->CheckInvariants();
+  }
+}
+
+TEST(QuickListTest, EvenBlocksAreMergedIfTheyWouldBeSmallPacked) {
+  for (const size_t kept : {200, 230}) {
+    std::vector<std::string> texts = TextsOf8(2000);
+    const auto list = Make(texts);
+    list->Erase(kept, 2000 - 2 * kept, BlockLimit());
+    texts.erase(texts.begin() + static_cast<std::ptrdiff_t>(kept),
+                texts.end() - static_cast<std::ptrdiff_t>(kept));
+    ExpectIs(*list, texts);
+    EXPECT_EQ(list->CountBlocks(), 32 + 2 * kept * 10 <= 4096 ? 1u : 2u);
+  }
+}
+
+TEST(QuickListTest, MergesEvenBlocksWithOthers) {
+  BlockLimit limit;
+  limit.entries = 100;
+  const std::string kinds[] = {"sixteen bytes...", "SIXTEEN BYTES!!!", "fifteen bytes..", "16",
+                               std::string(2000, 'x')};
+  for (const std::string& first : kinds) {
+    for (const std::string& second : kinds) {
+      for (const size_t kept : {1, 23}) {
+        const auto list = Make(std::vector<std::string>(100, first), limit);
+        for (int i = 0; i < 100; ++i) list->Push(End::kBack, second, limit);
+        list->Erase(kept, 200 - 2 * kept, limit);
+        std::vector<std::string> texts(kept, first);
+        texts.insert(texts.end(), kept, second);
+        ExpectIs(*list, texts);
+        const size_t packed =
+            32 + kept * (PackedText(first).entry_bytes() + PackedText(second).entry_bytes());
+        EXPECT_EQ(list->CountBlocks() == 1, packed <= limit.bytes / 2);
+      }
+    }
+  }
+}
+
 #ifndef DFLY_SANITIZED
+TEST(QuickListTest, TwoEvenBlocksOfOneKindStayEvenWhenTheyAreMerged) {
+  BlockLimit limit;
+  limit.entries = 100;
+  const auto list = Make(std::vector<std::string>(200, std::string(16, 'x')), limit);
+  list->Erase(23, 200 - 46, limit);
+  EXPECT_EQ(list->CountBlocks(), 1u);
+  EXPECT_EQ(list->bytes(), 32u + 32 + 46 * 16);  // 768 is a size that the allocator has
+}
+
+// 32 bytes for each block, and what is left of it: less than a text.
+TEST(QuickListTest, TextsOfOneLengthCostLittleMoreThanTheirBytes) {
+  struct Case {
+    int setting;
+    size_t size;
+    double most;
+  };
+  for (const Case& c :
+       {Case{-2, 16, 16.15}, Case{-2, 8, 8.1}, Case{-2, 36, 36.3}, Case{-5, 1, 1.05}}) {
+    const std::string text(c.size, 'x');
+    const BlockLimit limit = BlockLimit::FromSetting(c.setting);
+    for (const End end : {End::kFront, End::kBack}) {
+      const auto list = std::make_unique<QuickList>();
+      for (int i = 0; i < 1'000'000; ++i) list->Push(end, text, limit);
+      EXPECT_LT(static_cast<double>(list->bytes()) / 1e6, c.most) << c.size;
+      list->CheckInvariants();
+      const std::unique_ptr<QuickList> clone(list->Clone());
+      EXPECT_LT(static_cast<double>(clone->bytes()) / 1e6, c.most) << c.size;
+    }
+  }
+}
+
+TEST(QuickListTest, TextsOfOneLengthThatAreInsertedCostNoMore) {
+  const BlockLimit limit;
+  const auto list = Make({std::string(16, 'x')});
+  while (list->size() < 100'000) {
+    list->InsertBefore(list->At(End::kFront), std::string(16, 'x'), limit);
+  }
+  EXPECT_LT(static_cast<double>(list->bytes()) / 1e5, 16.3);
+}
+
 TEST(QuickListTest, CountsWhatTheAllocatorGave) {
   const auto list = std::make_unique<QuickList>();
   EXPECT_EQ(UsableSize(list.get()), sizeof(QuickList));
@@ -185,6 +444,7 @@ class Comparison {
     for (size_t step = 0; step < steps; ++step) {
       if (step % 5000 == 0) limit_ = RandomLimit();
       if (step % 997 == 0) target_size_ = Below(4) == 0 ? Below(3000) : Below(60);
+      if (step % 1499 == 0) ChangeKind();
       Step();
       ASSERT_EQ(list_->size(), model_.size());
       if (Below(16) == 0) CompareSome();
@@ -205,7 +465,33 @@ class Comparison {
     return limit;
   }
 
+  // From now on texts are of one length, or mostly so, or of any. Half of the time in a new list.
+  void ChangeKind() {
+    static constexpr size_t kSizes[] = {0,  0,  1,  2,   3,   8,   8,    16,
+                                        20, 63, 64, 125, 126, 127, 1023, 1024};
+    static constexpr size_t kOthers[] = {0, 0, 2, 20, 200};
+    size_ = kSizes[Below(std::size(kSizes))];
+    one_in_others_ = kOthers[Below(std::size(kOthers))];
+    if (Below(2) == 0) return;
+    list_->Erase(0, model_.size(), limit_);
+    model_.clear();
+  }
+
   std::string RandomText() {
+    if (size_ == 0) return TextOfAnyLength();
+    const bool is_other = one_in_others_ != 0 && Below(one_in_others_) == 0;
+    if (!is_other) return std::string(size_, static_cast<char>('a' + Below(4)));
+    switch (Below(4)) {
+      case 0:
+        return std::string(std::min<size_t>(size_, 18), static_cast<char>('1' + Below(2)));
+      case 1:
+        return std::string(size_ + 1 - 2 * Below(2), static_cast<char>('a' + Below(4)));
+      default:
+        return TextOfAnyLength();
+    }
+  }
+
+  std::string TextOfAnyLength() {
     switch (Below(12)) {
       case 0:
         return std::to_string(static_cast<int64_t>(random_()) >> Below(64));
@@ -325,6 +611,8 @@ class Comparison {
   std::mt19937_64 random_;
   BlockLimit limit_;
   size_t target_size_ = 30;
+  size_t size_ = 0;           // of the texts; 0: any
+  size_t one_in_others_ = 0;  // one in so many is of another kind; 0: none
   std::unique_ptr<QuickList> list_ = std::make_unique<QuickList>();
   std::deque<std::string> model_;
 };
