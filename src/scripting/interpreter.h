@@ -134,6 +134,9 @@ class Interpreter {
   bool Compile(std::string_view name, std::string_view body, const char* chunk, const char* wrong,
                std::string* error);
   std::string DescribedError(std::string_view name) const;
+  // The globals KEYS and ARGV.
+  void ShowArrays();
+  void HideArrays();
 
   std::unique_ptr<ScriptState> state_;
 };
