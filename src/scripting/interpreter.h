@@ -43,7 +43,7 @@ class ScriptHost {
   // which live until Call returns.
   virtual Verdict Call(Args args, ReplySink& reply, bool may_defer) = 0;
   // The script has ended, by itself or with an error of its own (not by a verdict). Does what was
-  // deferred; writes Ok, or the first Error, which then is the script's.
+  // deferred; writes the first Error of that, which then is the script's, or nothing.
   virtual Verdict Finish(ReplySink& reply) = 0;
   // Every Interpreter::kTickOccasions jumps and calls, or as much other work.
   virtual Verdict OnTick() = 0;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/hash.h"
 #include "scripting/interpreter.h"
 #include "scripting/lua/lua_random.h"
 #include "scripting/lua/lua_work.h"
@@ -26,7 +27,7 @@ namespace dfly {
 // Lets a map of strings be asked for views.
 struct TextHash {
   using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  size_t operator()(std::string_view text) const { return HashKey(text); }
 };
 
 struct ScriptState;
