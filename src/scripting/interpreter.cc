@@ -4,6 +4,7 @@
 #include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
+#include "scripting/lua/lua_arrays.h"
 #include "scripting/lua/lua_compiler.h"
 #include "scripting/lua/lua_layout.h"
 #include "scripting/lua_memory.h"
@@ -23,7 +24,9 @@ using Verdict = ScriptHost::Verdict;
 constexpr int kHandlerIndex = 1;  // DescribeError
 constexpr int kGlobalsIndex = 2;  // the real table of the globals
 constexpr int kMembersIndex = 3;  // the same with the real tables of libraries: GlobalUse::kMembers
-constexpr int kStackBase = 3;
+constexpr int kKeysIndex = 4;     // KEYS
+constexpr int kArgvIndex = 5;     // ARGV
+constexpr int kStackBase = 5;
 
 constexpr const char* kScriptChunk = "@user_script";
 constexpr const char* kFunctionChunk = "@user_function";
@@ -103,9 +106,9 @@ void OpenMembers(lua_State* lua) {
   RefuseUnknownNames(lua);
 }
 
-// Code that it compiles sees the other globals.
-void SetArray(lua_State* lua, const char* name, std::span<const std::string_view> items) {
-  PushStrings(lua, items);
+// Sets a global, also for code that a script compiles, which sees the other globals. Its value is
+// at the stack's top, and is popped.
+void SetGlobal(lua_State* lua, const char* name) {
   for (int index : {kGlobalsIndex, kMembersIndex}) {
     lua_pushstring(lua, name);
     lua_pushvalue(lua, -2);
@@ -127,18 +130,6 @@ std::string CompileError(lua_State* lua) {
   if (text.ends_with(kEnd)) text.replace(text.size() - kEnd.size(), kEnd.size(), "'<eof>'");
   return text;
 }
-
-}  // namespace
-
-void PushStrings(lua_State* lua, std::span<const std::string_view> items) {
-  lua_createtable(lua, static_cast<int>(items.size()), 0);
-  for (size_t i = 0; i < items.size(); ++i) {
-    lua_pushlstring(lua, items[i].data(), items[i].size());
-    lua_rawseti(lua, -2, static_cast<lua_Integer>(i) + 1);
-  }
-}
-
-namespace {
 
 // What DescribeError made of an error, at the top of the stack.
 std::string ErrorText(lua_State* lua) {
@@ -177,6 +168,8 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   lua_pushcfunction(lua, DescribeError);
   OpenGlobals(lua, state->redis_version.c_str());
   OpenMembers(lua);
+  lua_createtable(lua, 0, 0);
+  lua_createtable(lua, 0, 0);
   CHECK_EQ(lua_gettop(lua), kStackBase);
 }
 
@@ -245,11 +238,29 @@ Interpreter::Outcome Interpreter::Run(const ScriptCall& call, ScriptHost* host, 
   state_->Start(host);
   {
     const UnlimitedScope scope(state_.get());
-    SetArray(lua, "KEYS", call.keys);
-    SetArray(lua, "ARGV", call.args);
+    const bool keeps_keys = FillArray(lua, kKeysIndex, call.keys);
+    const bool keeps_args = FillArray(lua, kArgvIndex, call.args);
+    if (!keeps_keys || !keeps_args || !state_->shows_arrays) ShowArrays();
     lua_rawgeti(lua, LUA_REGISTRYINDEX, script->second);
   }
   return Execute(0, call.sha, reply);
+}
+
+void Interpreter::ShowArrays() {
+  lua_pushvalue(state_->lua, kKeysIndex);
+  SetGlobal(state_->lua, "KEYS");
+  lua_pushvalue(state_->lua, kArgvIndex);
+  SetGlobal(state_->lua, "ARGV");
+  state_->shows_arrays = true;
+}
+
+void Interpreter::HideArrays() {
+  if (!state_->shows_arrays) return;
+  for (const char* const name : {"KEYS", "ARGV"}) {
+    lua_pushnil(state_->lua);
+    SetGlobal(state_->lua, name);
+  }
+  state_->shows_arrays = false;
 }
 
 // Calls the function below its arguments, at the stack's top.
@@ -410,10 +421,7 @@ Interpreter::Outcome Interpreter::CallFunction(std::string_view function, const 
   state_->Start(host);
   {
     const UnlimitedScope scope(state_.get());
-    for (const char* const name : {"KEYS", "ARGV"}) {  // functions get them as arguments
-      lua_pushnil(lua);
-      lua_setfield(lua, kGlobalsIndex, name);
-    }
+    HideArrays();  // functions get them as arguments, and may keep those
     lua_rawgeti(lua, LUA_REGISTRYINDEX, found->second.reference);
     PushStrings(lua, call.keys);
     PushStrings(lua, call.args);
@@ -456,12 +464,10 @@ void Interpreter::ForgetAll() {
   }
   state_->scripts = {};
   state_->functions = {};
-  for (int index : {kGlobalsIndex, kMembersIndex}) {
-    for (const char* const name : {"KEYS", "ARGV"}) {
-      lua_pushstring(lua, name);
-      lua_pushnil(lua);
-      lua_rawset(lua, index);
-    }
+  HideArrays();
+  for (const int index : {kKeysIndex, kArgvIndex}) {
+    lua_createtable(lua, 0, 0);
+    lua_replace(lua, index);
   }
 }
 

@@ -43,7 +43,7 @@ class ScriptHost {
   // which live until Call returns.
   virtual Verdict Call(Args args, ReplySink& reply, bool may_defer) = 0;
   // The script has ended, by itself or with an error of its own (not by a verdict). Does what was
-  // deferred; writes Ok, or the first Error, which then is the script's.
+  // deferred; writes the first Error of that, which then is the script's, or nothing.
   virtual Verdict Finish(ReplySink& reply) = 0;
   // Every Interpreter::kTickOccasions jumps and calls, or as much other work.
   virtual Verdict OnTick() = 0;
@@ -134,6 +134,9 @@ class Interpreter {
   bool Compile(std::string_view name, std::string_view body, const char* chunk, const char* wrong,
                std::string* error);
   std::string DescribedError(std::string_view name) const;
+  // The globals KEYS and ARGV.
+  void ShowArrays();
+  void HideArrays();
 
   std::unique_ptr<ScriptState> state_;
 };

@@ -166,6 +166,60 @@ TEST_F(InterpreterTest, KeysAndArgumentsAreTablesOfThisRunOnly) {
   EXPECT_EQ(Run("return {#KEYS, #ARGV}"), "*2\r\n:0\r\n:0\r\n");
 }
 
+// Whatever a script does to KEYS and ARGV, the next one has its own items in them, and no others.
+TEST_F(InterpreterTest, NothingIsLeftInTheArraysOfTheScriptBefore) {
+  const std::string_view kChanges[] = {
+      "return 1",
+      "return #KEYS",
+      "KEYS[#KEYS + 1] = 'more'",
+      "table.insert(KEYS, 'more') table.insert(KEYS, 1, 'first')",
+      "KEYS[#KEYS + 3] = 'far'",
+      "for i = 1, 100 do KEYS[i] = 'x' end",
+      "for i = #KEYS, 1, -1 do KEYS[i] = nil end",
+      "for i = 1, #KEYS, 2 do KEYS[i] = nil end return #KEYS",
+      "KEYS[0] = 'zero'",
+      "KEYS.name = 'x'",
+      "KEYS.name = 'x' KEYS.name = nil",
+      "setmetatable(KEYS, {__index = function() return 'meta' end, __len = function() return 9 "
+      "end})",
+      "setmetatable({}, KEYS)",
+      "KEYS[1] = KEYS",
+      "KEYS.x = 1 error('wrong')",
+      "local co = coroutine.wrap(function(t) coroutine.yield() t[1] = 'late' end) co(KEYS)",
+  };
+  // ARGV, of which nothing is changed, tells what KEYS has to be.
+  const std::string_view kLook =
+      "local count = 0 for k, v in pairs(KEYS) do count = count + 1 end "
+      "return {#KEYS, count, tostring(getmetatable(KEYS)), tostring(KEYS[0]), tostring(KEYS.name), "
+      "tostring(KEYS[#KEYS + 1]), unpack(KEYS)}";
+  const std::vector<std::string> texts = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
+  const std::vector<std::string_view> all(texts.begin(), texts.end());
+  const auto first = [&](size_t count) {
+    return std::vector<std::string_view>(all.begin(), all.begin() + static_cast<int>(count));
+  };
+  for (const std::string_view change : kChanges) {
+    for (const size_t before : {0, 1, 3, 8, 11}) {
+      for (const size_t after : {0, 1, 2, 7, 8, 9, 11}) {
+        runner_.Run(change, first(before), first(after));
+        std::string expected = "*" + std::to_string(6 + after) + "\r\n:" + std::to_string(after) +
+                               "\r\n:" + std::to_string(after) + "\r\n";
+        for (int i = 0; i < 4; ++i) expected += Bulk("nil");
+        for (std::string_view text : first(after)) expected += Bulk(text);
+        ASSERT_EQ(runner_.Run(kLook, first(after), first(before)), expected)
+            << change << " " << before << " " << after;
+      }
+    }
+  }
+}
+
+TEST_F(InterpreterTest, ArraysOfManyItemsAreNotKeptForFew) {
+  const std::vector<std::string_view> many(100'000, "item");
+  EXPECT_EQ(runner_.Run("return #KEYS + #ARGV", many, many), ":200000\r\n");
+  EXPECT_EQ(runner_.Run("return #KEYS + #ARGV", {"k"}, {}), ":1\r\n");
+  EXPECT_EQ(Run("collectgarbage() return 1"), ":1\r\n");
+  EXPECT_LT(runner_.interpreter().memory_used(), size_t{1} << 20);
+}
+
 TEST_F(InterpreterTest, FloatsPrintAsInLua51) {
   EXPECT_EQ(Run("return tostring(10 / 2)"), Bulk("5"));
   EXPECT_EQ(Run("return 'a' .. 10 / 2"), Bulk("a5"));
@@ -587,6 +641,7 @@ TEST_F(FunctionTest, FunctionsSeeTheLibrariesButNoKeys) {
   EXPECT_THAT(runner_.CallFunction("h"), HasSubstr("Attempt to modify a readonly table"));
   EXPECT_THAT(runner_.CallFunction("i"), HasSubstr("Attempt to modify a readonly table"));
   EXPECT_EQ(runner_.CallFunction("j"), "+PONG\r\n");
+  EXPECT_EQ(runner_.Run("return KEYS[1]", {"k"}), Bulk("k")) << "scripts have them as before";
 }
 
 }  // namespace

@@ -74,6 +74,34 @@ int CheckCall(lua_State* lua) {
   return 0;
 }
 
+// A table with an array, what is in it, and what else a table may have.
+void CheckTable(lua_State* lua) {
+  lua_createtable(lua, 8, 0);
+  const auto& table = *static_cast<const dfly::LuaTable*>(lua_topointer(lua, -1));
+  for (int i = 1; i <= 5; ++i) {
+    lua_pushliteral(lua, "short");
+    lua_rawseti(lua, -2, i);
+    CHECK(table.array[i - 1].is_text() && table.array[i - 1].text() == "short");
+  }
+  CHECK(table.array[5].is_nil());
+  // Its length, which Lua notes as that of the array, as it is more than a half of it.
+  CHECK_EQ(lua_rawlen(lua, -1), 5u);
+  CHECK_EQ(table.array_size, 5u);
+  CHECK_EQ(table.array_places(), 8u);
+  CHECK(table.is_plain_array());
+  lua_pushboolean(lua, 1);
+  lua_setfield(lua, -2, "key");
+  CHECK(!table.is_plain_array());
+  lua_createtable(lua, 0, 0);
+  const auto& other = *static_cast<const dfly::LuaTable*>(lua_topointer(lua, -1));
+  CHECK_EQ(other.array_places(), 0u);
+  CHECK(other.is_plain_array());
+  lua_pushvalue(lua, -2);
+  lua_setmetatable(lua, -2);
+  CHECK(!other.is_plain_array());
+  lua_settop(lua, 0);
+}
+
 }  // namespace
 
 void dfly::TickNow(lua_State* lua) {
@@ -103,6 +131,7 @@ void dfly::CheckLayout(lua_State* lua) {
   lua_pushlstring(lua, long_text.data(), long_text.size());
   lua_call(lua, 3, 7);
   lua_settop(lua, 0);
+  CheckTable(lua);
 }
 
 dfly::StackScope::StackScope(ScriptState* state, size_t bytes) : state_(state) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/hash.h"
 #include "scripting/interpreter.h"
 #include "scripting/lua/lua_random.h"
 #include "scripting/lua/lua_work.h"
@@ -26,7 +27,7 @@ namespace dfly {
 // Lets a map of strings be asked for views.
 struct TextHash {
   using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  size_t operator()(std::string_view text) const { return HashKey(text); }
 };
 
 struct ScriptState;
@@ -62,6 +63,7 @@ struct ScriptState {
   // Where that began: "@user_script:3".
   std::string ending_place;
   bool script_resp3 = false;  // redis.setresp(3)
+  bool shows_arrays = false;  // the globals have KEYS and ARGV
   LuaRandom random;
   LuaSink sink;
 
@@ -171,9 +173,6 @@ inline bool IsEnding(lua_State* lua) { return StateOf(lua)->ending != ScriptHost
 // Lua's own step of the collector, if it is due: inside an UnlimitedScope it was left out, and a
 // script may allocate nothing else. REQUIRES: something on the stack.
 inline void CollectSomeGarbage(lua_State* lua) { lua_concat(lua, 1); }
-
-// A table with these items.
-void PushStrings(lua_State* lua, std::span<const std::string_view> items);
 
 // Raises what ends the script. Whatever catches errors for a script calls it again if IsEnding.
 inline int RaiseEnding(lua_State* lua) {

@@ -28,11 +28,7 @@ class FakeHost final : public ScriptHost {
   }
 
   Verdict Finish(ReplySink& reply) override {
-    if (finish_error.empty()) {
-      reply.Ok();
-    } else {
-      reply.Error(finish_error);
-    }
+    if (!finish_error.empty()) reply.Error(finish_error);
     return finish_verdict;
   }
 

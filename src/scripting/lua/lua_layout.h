@@ -10,6 +10,7 @@
 #include <emmintrin.h>
 #endif
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <lua.hpp>
@@ -141,6 +142,12 @@ struct LuaTable {
   void* metatable;  // null: none
 
   size_t places() const { return array_size + (size_t{1} << log2_nodes); }
+  size_t array_places() const {
+    constexpr uint8_t kIsLess = 1 << 7;  // of `flags`
+    return (flags & kIsLess) != 0 ? std::bit_ceil(array_size) : array_size;
+  }
+  // It never had a metatable or a key that is not in its array, or has a new one since.
+  bool is_plain_array() const { return metatable == nullptr && last_free == nullptr; }
 };
 
 inline LuaThread* LuaThreadOf(lua_State* lua) { return reinterpret_cast<LuaThread*>(lua); }

@@ -626,11 +626,6 @@ void ScriptInPlace::Release() {
   }
 }
 
-ScriptHost::Verdict ScriptInPlace::Finish(ReplySink& reply) {
-  reply.Ok();
-  return Verdict::kGoOn;
-}
-
 // --- Across shards ---
 
 // Calls that wait, sorted by shard.
@@ -887,7 +882,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
 }
 
 ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
-  if (SendDeferred(reply, true)) reply.Ok();
+  SendDeferred(reply, true);
   return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
 }
 

@@ -223,7 +223,7 @@ class ScriptInPlace final : public ScriptRun {
   // what the entry has by now.
   void LeaveEntry(std::vector<TagLock>* tags);
 
-  Verdict Finish(ReplySink& reply) override;
+  Verdict Finish(ReplySink&) override { return Verdict::kGoOn; }  // nothing was deferred
   // Before Run, if it has one.
   void SetClient(const CachingClient& client, bool notes_reads) {
     set_client(client, notes_reads);
