@@ -118,9 +118,9 @@ def bytes_of_each(kind, commands, options):
     server = bench.Server(kind, 1, options)
     try:
         connection = bench.Connection(server.port)
-        # What the first pipelines touch once is no part of the data: ours has 64 buffers of 32 KB
-        # that take turns, and each pipeline of 500 fills one.
-        fill(connection, ((b"ECHO", VALUE * 4) for _ in range(100_000)))
+        # What the first pipelines touch once is no part of the data: ours has 64 buffers of 32 KB,
+        # which these fill in turn.
+        fill(connection, ((b"EXISTS", VALUE * 64) for _ in range(20_000)))
         used, resident = used_memory(connection), server.rss()
         fill(connection, commands(options.count))
         sizes = used_memory(connection) - used, server.rss() - resident
