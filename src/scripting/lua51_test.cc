@@ -223,6 +223,21 @@ TEST_F(Lua51Test, GotoIsANameAndAWordWhereNoNameMayStand) {
   EXPECT_EQ(Run("goto done do return 1 end ::done:: return 2"), ":2\r\n");
 }
 
+// In 5.4 it is the table of globals, and a script that set it would find it in its next run.
+TEST_F(Lua51Test, EnvIsANameLikeOthers) {
+  EXPECT_EQ(Run("local _ENV = {x = 1} return {_ENV.x, type(redis)}"),
+            "*2\r\n:1\r\n" + Bulk("table"));
+  EXPECT_EQ(Run("local t = {_ENV = 1} t._ENV = t['_ENV'] + 1 return t._ENV"), ":2\r\n");
+  EXPECT_EQ(Run("local function f(_ENV) return tostring(_ENV) end return f(3)"), Bulk("3"));
+  EXPECT_THAT(Run("return _ENV"),
+              testing::HasSubstr("Script attempted to access nonexistent global variable '_ENV'"));
+  EXPECT_THAT(Run("_ENV = {redis = redis} return 1"),
+              testing::HasSubstr("Attempt to modify a readonly table"));
+  EXPECT_THAT(Run("rawset(_G, 'x', 1)"), testing::HasSubstr("Attempt to modify a readonly table"));
+  EXPECT_THAT(Run("local f = loadstring('return _ENV') return f()"),
+              testing::HasSubstr("nonexistent"));
+}
+
 TEST_F(Lua51Test, OperatorsOf54WorkAsThere) {
   EXPECT_EQ(Run("return {7 // 2, 6 & 3, 6 | 1, 6 ~ 2, 1 << 40, 256 >> 4, ~0}"),
             "*7\r\n:3\r\n:2\r\n:7\r\n:4\r\n:1099511627776\r\n:16\r\n:-1\r\n");

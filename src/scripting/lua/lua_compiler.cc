@@ -6,6 +6,10 @@
 //
 // goto is a name in 5.1, and a word of 5.4. ForgetGoto makes it a name. Where a statement begins, a
 // name that is followed by another name is an error in 5.1, so there it is still the word.
+//
+// _ENV is a name like others in 5.1, and in 5.4 that of the table of globals: a script that set it
+// would find what it put there in its next run. So the compiler has another name for that table,
+// which no source text can have, and which looks the same in C: Lua's messages go by it.
 #include "scripting/lua/lua_compiler.h"
 
 #include <cstring>
@@ -75,6 +79,14 @@ extern "C" {
 int __real_luaX_lookahead(LuaLexer* lexer);
 int __wrap_luaX_lookahead(LuaLexer* lexer) {
   return lexer->ahead.type != LuaToken::kEnd ? lexer->ahead.type : __real_luaX_lookahead(lexer);
+}
+
+LuaText* luaX_newstring(LuaLexer* lexer, const char* text, size_t size);
+void __real_luaX_setinput(lua_State* lua, LuaLexer* lexer, void* input, LuaText* source, int first);
+void __wrap_luaX_setinput(lua_State* lua, LuaLexer* lexer, void* input, LuaText* source,
+                          int first) {
+  __real_luaX_setinput(lua, lexer, input, source, first);
+  lexer->environment = luaX_newstring(lexer, "_ENV", sizeof("_ENV"));
 }
 
 void __real_luaX_next(LuaLexer* lexer);

@@ -49,6 +49,12 @@ struct LuaLexer {
   LuaToken ahead;  // kEnd: there is none
   void* function;  // that is compiled
   lua_State* lua;
+  void* input;
+  void* buffer;
+  void* strings;
+  void* variables;
+  LuaText* source;
+  LuaText* environment;  // the name of the table of globals
 };
 
 struct LuaExpression {

@@ -135,6 +135,7 @@ class ChunkReader {
     GlobalUse use = GlobalUse::kMembers;
     for (size_t i = 0; i < code.size(); ++i) {
       const Instruction& op = code[i];
+      // So it is for long names, and behind many constants. Which name, is not looked for.
       if ((op.opcode == kGetUpvalue || op.opcode == kSetUpvalue) && op.b == globals) {
         return GlobalUse::kAny;
       }

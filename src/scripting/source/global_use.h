@@ -11,7 +11,7 @@ namespace dfly {
 enum class GlobalUse : uint8_t {
   kMembers,  // it reads globals by name, and of libraries only members: redis.call, string.sub
   kNames,    // it reads globals by name
-  kAny,      // it assigns to a global, or gets hold of their table by the name _ENV
+  kAny,      // it assigns to a global, or has a name that no instruction has room for
 };
 
 // Of the compiled chunk on the top of the stack. Raises no Lua error. REQUIRES: an UnlimitedScope.
