@@ -86,7 +86,7 @@ def main():
     servers = []
     try:
         for options.binary in map(os.path.abspath, (options.old, options.new)):
-            servers.append(Server("dragonfly", 1, options))
+            servers.append(Server("ours", 1, options))
         print(f"| {'script':24} | {'old ns':>8} | {'new ns':>8} | new / old (rounds) |")
         print("| --- | ---: | ---: | ---: |")
         for name, keys, arguments, script in CASES:
