@@ -173,7 +173,7 @@ bool CompactValue::SetPacked(std::string_view text) {
   return true;
 }
 
-// Keeps the first characters.
+// Keeps the first characters. Linux gives no address above 48 bits to who does not ask for one.
 void CompactValue::SetPackedBlock(const char* block, size_t size) {
   const auto address = reinterpret_cast<uint64_t>(block);
   DCHECK_EQ(address >> 48 | (address & 7), 0u);

@@ -13,7 +13,7 @@
 //   32 + type  an object of another type: pointer (8), encoding (1)
 //   64 + n     17 to 272 ASCII characters, 7 bits each: the first eight (7), and a pointer to the
 //              others (6). n is bits 3 .. 7 of their number less 17; bits 0 .. 2 are those of the
-//              pointer, which is one to 8 bytes. Only for sizes where that makes the block smaller
+//              pointer, which is a multiple of 8. Only for sizes where that makes the block smaller
 //   128 + n    14 to 16 ASCII characters: a ShortAscii (see core/text/ascii_pack.h), of which n is
 //              bits 104 .. 110
 //
